@@ -93,6 +93,8 @@ fn each_operation_refuses_a_symlink_and_a_path_outside() {
         assert!(disk.sync_folder(path.parent().unwrap()).is_err());
         assert!(disk.list(path.parent().unwrap()).is_err());
     }
+    let error = disk.open(&paths[0]).unwrap_err();
+    assert!(error.to_string().contains("link is a symlink"), "{error}");
     assert!(disk.open(&inside.join("link-to-file")).is_err());
     assert!(disk.create(&inside.join("link-to-file")).is_err());
     assert_eq!(names(&outside), ["file"]);

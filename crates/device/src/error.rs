@@ -112,9 +112,14 @@ pub enum KernelError {
     /// Inputs whose shapes or values the kernel cannot take.
     #[error("{0}")]
     Invalid(String),
-    /// There is no memory for what a kernel needs beside its outputs.
-    #[error("{0}")]
-    Memory(String),
+    /// There is no memory for so many bytes that a kernel needs beside its outputs.
+    #[error(
+        "there is no memory for the {bytes} bytes that the op needs beside its results: feed a smaller batch, or raise the memory limit"
+    )]
+    Memory {
+        /// The bytes.
+        bytes: usize,
+    },
     /// An error of a GPU.
     #[error(transparent)]
     Gpu(#[from] crate::gpu::GpuError),

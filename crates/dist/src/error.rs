@@ -259,7 +259,7 @@ fn kernel_cause(error: &KernelError) -> Cause {
         KernelError::Refused(_) => Cause::Refused,
         KernelError::Storage(_) => Cause::Storage,
         KernelError::Function { source, .. } => kernel_cause(source),
-        KernelError::Memory(_) | KernelError::Tensor(TensorError::TooLarge { .. }) => {
+        KernelError::Memory { .. } | KernelError::Tensor(TensorError::TooLarge { .. }) => {
             Cause::Exhausted
         }
         KernelError::Argument(_) => Cause::Internal,
@@ -270,7 +270,7 @@ fn kernel_cause(error: &KernelError) -> Cause {
 /// Returns the cause of a node that the graph refuses.
 pub(crate) fn graph_cause(error: &GraphError) -> Cause {
     match error.reason {
-        Reason::Infer(InferError::Unsupported { .. }) => Cause::Unsupported,
+        Reason::Infer(InferError::Unsupported(_)) => Cause::Unsupported,
         _ => Cause::Invalid,
     }
 }
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn too_little_memory_in_a_function_is_exhaustion() {
-        let scratch = KernelError::Memory("there is no memory".to_owned());
+        let scratch = KernelError::Memory { bytes: 5 };
         let value = KernelError::from(TensorError::TooLarge {
             dtype: DType::F32,
             dims: Dims::from_slice(&[5]),

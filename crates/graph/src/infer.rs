@@ -80,14 +80,9 @@ pub enum InferError {
         /// The mistake, and how to correct it.
         reason: String,
     },
-    /// An attribute whose value the op could use, and does not.
-    #[error("attribute {attr}: {reason}")]
-    Unsupported {
-        /// The attribute.
-        attr: &'static str,
-        /// The missing part, and an alternative.
-        reason: String,
-    },
+    /// A request that the op could meet, and does not: the missing part, and an alternative.
+    #[error("{0}")]
+    Unsupported(String),
     /// An input whose value the op cannot use.
     #[error("input {input}: {reason}")]
     Value {

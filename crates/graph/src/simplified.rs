@@ -1,7 +1,12 @@
 //! `Simplified`: the result of simplification.
 
+use smallvec::SmallVec;
+
+use crate::check::check_node;
 use crate::data::GraphData;
-use crate::node::{NodeId, OutputId};
+use crate::error::GraphError;
+use crate::node::{Attrs, Node, NodeId, OutputId};
+use crate::op::OpDef;
 
 /// A graph to run, and the nodes for the feeds, fetches and targets.
 #[derive(Debug)]
@@ -16,4 +21,42 @@ pub struct Simplified {
     pub targets: Vec<NodeId>,
     /// By node: the number of its device.
     pub devices: Vec<u32>,
+}
+
+impl Simplified {
+    /// Adds a node of this name, of op ReadVariableOp, that reads the variable behind a handle after these nodes, on the
+    /// handle's device.
+    ///
+    /// # Errors
+    /// The handle is not that of a variable.
+    pub(crate) fn push_read(
+        &mut self,
+        read: &'static OpDef,
+        name: String,
+        handle: OutputId,
+        controls: SmallVec<[NodeId; 2]>,
+    ) -> Result<OutputId, GraphError> {
+        let source = self.graph.node(handle.node);
+        let fact = source.outputs[handle.index as usize].clone();
+        let mut attrs = Attrs::default();
+        if let Some((dtype, _)) = &fact.variable {
+            attrs.set("dtype", (*dtype).into());
+        }
+        let (attrs, outputs) =
+            check_node(read, &[fact], attrs).map_err(|reason| GraphError::of(source, reason))?;
+        let node = Node {
+            name,
+            op: read,
+            inputs: SmallVec::from_elem(handle, 1),
+            controls,
+            attrs,
+            device: source.device.clone(),
+            colocation: SmallVec::new(),
+            outputs,
+            origin: source.origin.clone(),
+        };
+        let node = self.graph.push(node);
+        self.devices.push(self.devices[handle.node.index()]);
+        Ok(OutputId { node, index: 0 })
+    }
 }

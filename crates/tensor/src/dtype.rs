@@ -113,40 +113,36 @@ impl DType {
         DType::U64,
     ];
     /// The dtypes whose elements are plain bytes: numbers and bools.
-    pub const PLAIN: &'static [DType] = &[
-        DType::F16,
-        DType::BF16,
-        DType::F32,
-        DType::F64,
-        DType::I8,
-        DType::I16,
-        DType::I32,
-        DType::I64,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::U64,
-        DType::Bool,
-    ];
+    pub const PLAIN: &'static [DType] = &DType::joined::<13>(DType::NUMBERS, &[DType::Bool]);
     /// The dtypes whose elements can be moved one by one: those that are plain bytes, and strings.
-    pub const ELEMENTS: &'static [DType] = &[
-        DType::F16,
-        DType::BF16,
-        DType::F32,
-        DType::F64,
-        DType::I8,
-        DType::I16,
-        DType::I32,
-        DType::I64,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::U64,
-        DType::Bool,
-        DType::String,
-    ];
+    pub const ELEMENTS: &'static [DType] = &DType::joined::<14>(DType::PLAIN, &[DType::String]);
     /// The dtypes of an index or an axis.
     pub const INDICES: &'static [DType] = &[DType::I32, DType::I64];
+
+    /// Both lists, one after the other.
+    ///
+    /// # Panics
+    /// If they do not have `N` dtypes together.
+    ///
+    /// ```
+    /// use thalweg_tensor::DType;
+    ///
+    /// const TEXT_OR_INDEX: &[DType] = &DType::joined::<3>(&[DType::String], DType::INDICES);
+    /// assert_eq!(TEXT_OR_INDEX, [DType::String, DType::I32, DType::I64]);
+    /// ```
+    pub const fn joined<const N: usize>(list: &[DType], more: &[DType]) -> [DType; N] {
+        assert!(list.len() + more.len() == N);
+        let mut all = [DType::F32; N];
+        let mut i = 0;
+        while i < N {
+            all[i] = match i < list.len() {
+                true => list[i],
+                false => more[i - list.len()],
+            };
+            i += 1;
+        }
+        all
+    }
 
     /// Bytes of one element; 0 if elements are not plain bytes: strings, resources, variants.
     pub const fn size(self) -> usize {

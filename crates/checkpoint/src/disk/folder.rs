@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, RawMode};
+use rustix::io::Errno;
 
 use super::limited::SizeLimitedFile;
 use super::traits::{Disk, DiskFile};
@@ -93,7 +94,13 @@ impl FolderDisk {
 /// Handle of a folder in a folder. A symlink is an error.
 fn below(folder: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(folder, name, flags, Mode::empty())?)
+    rustix::fs::openat(folder, name, flags, Mode::empty()).map_err(|e| match e {
+        Errno::NOTDIR | Errno::LOOP => io::Error::other(format!(
+            "{} is a symlink or no folder: name what it leads to",
+            name.display()
+        )),
+        other => other.into(),
+    })
 }
 
 impl Disk for FolderDisk {
@@ -123,7 +130,7 @@ impl Disk for FolderDisk {
             match rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(FOLDER_MODE)) {
                 // Files synced in a folder are unreachable until the folder's own name is on the disk.
                 Ok(()) => rustix::fs::fsync(&at)?,
-                Err(e) if e == rustix::io::Errno::EXIST => {}
+                Err(e) if e == Errno::EXIST => {}
                 Err(e) => return Err(e.into()),
             }
             at = below(&at, name)?;

@@ -38,7 +38,7 @@ use thalweg_graph::op::{ArgType, Effect};
 use thalweg_graph::{Fact, Node};
 use thalweg_tensor::shape::Dims;
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{Buffer, DType, Memory, Shape, Tensor};
+use thalweg_tensor::{BUFFER_OVERHEAD, Buffer, DType, Memory, Shape, Tensor};
 
 use crate::context::{KernelCx, Slot};
 use crate::cpu::Cpu;
@@ -279,10 +279,8 @@ fn compute(
         return Err(KernelError::Stopped);
     }
     let scratch = Buffer::try_zeroed_in(prepared.scratch, memory).ok_or_else(|| {
-        KernelError::Memory(format!(
-            "there is no memory for {} bytes of scratch: feed a smaller batch",
-            prepared.scratch
-        ))
+        let bytes = prepared.scratch + BUFFER_OVERHEAD;
+        KernelError::Memory { bytes }
     })?;
     let variable = |a: &Argument<'_>| match a {
         Argument::Variable(v) => Some((*v).clone()),

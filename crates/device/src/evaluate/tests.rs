@@ -209,9 +209,9 @@ fn bounds_stop_a_node_that_would_take_too_long_or_too_much_memory() {
     ));
     assert_eq!(
         bounded(&DOUBLE, both - 1, 1000),
-        Err(KernelError::Memory(
-            "there is no memory for 64 bytes of scratch: feed a smaller batch".to_owned()
-        ))
+        Err(KernelError::Memory {
+            bytes: 64 + BUFFER_OVERHEAD
+        })
     );
     // A kernel without an estimate reads each of its 400 bytes in 20 ns.
     assert_eq!(bounded(&COPY, 400 + BUFFER_OVERHEAD, 8000), Ok(()));

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::check::check_node;
 use crate::error::{GraphError, Reason};
-use crate::node::{Attrs, Node, NodeId, OutputId};
+use crate::node::{NodeId, OutputId};
 use crate::op::OpDef;
 use crate::simplified::Simplified;
 
@@ -22,51 +21,30 @@ pub(super) fn read_last(
     read: Option<&'static OpDef>,
 ) -> Result<(), GraphError> {
     let mut reads: FxHashMap<OutputId, OutputId> = FxHashMap::default();
-    for (fetch, after) in simplified.fetches.iter_mut().zip(references) {
-        let handle = *fetch;
+    for (i, after) in references.iter().enumerate() {
+        let handle = simplified.fetches[i];
         let Some(after) = after else { continue };
-        let graph = &mut simplified.graph;
         if let Some(&read) = reads.get(&handle) {
             after
                 .iter()
-                .for_each(|&first| graph.wait_for(read.node, first));
-            *fetch = read;
+                .for_each(|&first| simplified.graph.wait_for(read.node, first));
+            simplified.fetches[i] = read;
             continue;
         }
-        let source = graph.node(handle.node).clone();
-        let op =
-            read.ok_or_else(|| GraphError::of(&source, Reason::UnknownOp { nearest: None }))?;
-        let fact = source.outputs[handle.index as usize].clone();
-        let mut attrs = Attrs::default();
-        if let Some((dtype, _)) = &fact.variable {
-            attrs.set("dtype", (*dtype).into());
-        }
-        let (attrs, outputs) =
-            check_node(op, &[fact], attrs).map_err(|r| GraphError::of(&source, r))?;
+        let graph = &simplified.graph;
+        let source = graph.node(handle.node);
+        let op = read.ok_or_else(|| GraphError::of(source, Reason::UnknownOp { nearest: None }))?;
         let updates = graph
             .consumers(handle.node)
             .filter(|user| graph.updates(*user, handle));
         let controls: BTreeSet<NodeId> = updates.chain(after.iter().copied()).collect();
-        let node = Node {
-            name: format!("{}/value", source.name),
-            op,
-            inputs: SmallVec::from_elem(handle, 1),
-            controls: controls.into_iter().collect(),
-            attrs,
-            device: source.device.clone(),
-            colocation: SmallVec::new(),
-            outputs,
-            origin: source.origin.clone(),
-        };
-        let read = OutputId {
-            node: graph.push(node),
-            index: 0,
-        };
-        simplified
-            .devices
-            .push(simplified.devices[handle.node.index()]);
+        let (name, controls) = (
+            format!("{}/value", source.name),
+            controls.into_iter().collect(),
+        );
+        let read = simplified.push_read(op, name, handle, controls)?;
         reads.insert(handle, read);
-        *fetch = read;
+        simplified.fetches[i] = read;
     }
     Ok(())
 }

@@ -32,34 +32,34 @@ enum TreeNode {
     #[default]
     Absent,
     Item(Tensor),
-    Branch(Arc<Branch>),
+    Branch(Arc<TreeBranch>),
 }
 
 /// A branch of the tree, which counts against a memory.
-struct Branch {
+struct TreeBranch {
     children: [TreeNode; BRANCH_WIDTH],
     _reserved: Reservation,
 }
 
-impl Branch {
+impl TreeBranch {
     /// A branch with these children.
     fn new(
         children: [TreeNode; BRANCH_WIDTH],
         memory: Option<&Arc<Memory>>,
-    ) -> Result<Branch, KernelError> {
-        Ok(Branch {
+    ) -> Result<TreeBranch, KernelError> {
+        Ok(TreeBranch {
             children,
-            _reserved: reserved(size_of::<Branch>(), memory)?,
+            _reserved: reserved(size_of::<TreeBranch>(), memory)?,
         })
     }
 
     /// The children of a branch that no other list shares: a copy, if one does.
     fn own<'b>(
-        branch: &'b mut Arc<Branch>,
+        branch: &'b mut Arc<TreeBranch>,
         memory: Option<&Arc<Memory>>,
     ) -> Result<&'b mut [TreeNode; BRANCH_WIDTH], KernelError> {
         if Arc::get_mut(branch).is_none() {
-            *branch = Arc::new(Branch::new(branch.children.clone(), memory)?);
+            *branch = Arc::new(TreeBranch::new(branch.children.clone(), memory)?);
         }
         Arc::get_mut(branch)
             .map(|branch| &mut branch.children)
@@ -124,7 +124,7 @@ impl Items {
     /// Sets the element at an index, which must exist.
     ///
     /// # Errors
-    /// [`KernelError::Tensor`] if the memory does not allow it.
+    /// [`KernelError::Memory`] if the limit does not allow it.
     pub(super) fn set(&mut self, i: usize, item: Tensor) -> Result<(), KernelError> {
         if i >= self.len {
             return Ok(());
@@ -180,7 +180,7 @@ impl Items {
             if !matches!(below, TreeNode::Absent) {
                 let mut children: [TreeNode; BRANCH_WIDTH] = Default::default();
                 children[0] = below;
-                let branch = Branch::new(children, self.memory.as_ref())?;
+                let branch = TreeBranch::new(children, self.memory.as_ref())?;
                 self.root = TreeNode::Branch(Arc::new(branch));
             }
             self.height += 1;
@@ -242,11 +242,11 @@ impl TreeNode {
             return Ok(());
         };
         if let TreeNode::Absent = self {
-            *self = TreeNode::Branch(Arc::new(Branch::new(Default::default(), memory)?));
+            *self = TreeNode::Branch(Arc::new(TreeBranch::new(Default::default(), memory)?));
         }
         if let TreeNode::Branch(branch) = self {
             let place = (i >> (BRANCH_BITS * below)) % BRANCH_WIDTH;
-            Branch::own(branch, memory)?[place].set(below, i, item, memory)?;
+            TreeBranch::own(branch, memory)?[place].set(below, i, item, memory)?;
         }
         Ok(())
     }
@@ -263,7 +263,7 @@ impl TreeNode {
         } else if let TreeNode::Branch(branch) = self {
             let each = max_items(height - 1);
             let last = (len - 1) / each;
-            let children = Branch::own(branch, memory)?.iter_mut();
+            let children = TreeBranch::own(branch, memory)?.iter_mut();
             for (k, child) in children.enumerate().skip(last) {
                 child.truncate(height - 1, len.saturating_sub(k * each), memory)?;
             }
@@ -284,7 +284,7 @@ impl TreeNode {
                 for (made, child) in made.iter_mut().zip(&branch.children) {
                     *made = child.map(f, memory)?;
                 }
-                TreeNode::Branch(Arc::new(Branch::new(made, memory)?))
+                TreeNode::Branch(Arc::new(TreeBranch::new(made, memory)?))
             }
         })
     }
@@ -302,7 +302,7 @@ impl TreeNode {
                 for (k, made) in made.iter_mut().enumerate() {
                     *made = one.children[k].merge(&other.children[k], f, memory)?;
                 }
-                TreeNode::Branch(Arc::new(Branch::new(made, memory)?))
+                TreeNode::Branch(Arc::new(TreeBranch::new(made, memory)?))
             }
             (TreeNode::Absent, node) | (node, _) => node.clone(),
         })
@@ -330,11 +330,11 @@ mod tests {
         let memory = Arc::new(Memory::new(Some(1 << 20)));
         let (value, mut items) = (Tensor::scalar(1), Items::absent(0, &memory).unwrap());
         (0..256).for_each(|_| items.push(value.clone()).unwrap());
-        assert_eq!(memory.used(), 17 * size_of::<Branch>());
+        assert_eq!(memory.used(), 17 * size_of::<TreeBranch>());
         // A copy shares the branches, and has those of a changed element for itself.
         let mut copy = items.clone();
         copy.set(3, value.clone()).unwrap();
-        assert_eq!(memory.used(), 19 * size_of::<Branch>());
+        assert_eq!(memory.used(), 19 * size_of::<TreeBranch>());
         copy.resize(20).unwrap();
         let refused = (256..1_000_000).find(|_| items.push(value.clone()).is_err());
         let most = (1 << 20) / size_of::<TreeNode>();

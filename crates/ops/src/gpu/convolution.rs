@@ -12,91 +12,63 @@ use thalweg_tensor::DType;
 use super::gemm::GemmTiles;
 use super::sources::CONVOLUTION;
 use super::strided_copy::strided_copy;
-use crate::support::conv_groups::{ConvGroups, ConvTensor};
+use crate::support::conv_groups::{ConvDirection, ConvGroups, ConvTensor};
 use crate::support::strided_copy::{CopyAxis, StridedCopy};
 
-/// Convolution of the images in input 0 with the filter in input 1.
-pub(crate) fn convolution(p: &Prepare<'_>, groups: &ConvGroups) -> Result<Launches, KernelError> {
-    let operands = [(ConvTensor::Images, 0), (ConvTensor::Filter, 1)];
-    launches(p, groups, Direction::Forward, operands)
-}
-
-/// Gradient of the images, from the filter in input 1 and the output's gradient in input 2.
-pub(crate) fn convolution_input(
+/// Launches of a convolution or of one of its gradients: by a library where there is one, or in tiles.
+pub(crate) fn convolution(
     p: &Prepare<'_>,
+    direction: ConvDirection,
     groups: &ConvGroups,
-) -> Result<Launches, KernelError> {
-    let operands = [(ConvTensor::Filter, 1), (ConvTensor::Output, 2)];
-    launches(p, groups, Direction::Images, operands)
-}
-
-/// Gradient of the filter, from the images in input 0 and the output's gradient in input 2.
-pub(crate) fn convolution_filter(
-    p: &Prepare<'_>,
-    groups: &ConvGroups,
-) -> Result<Launches, KernelError> {
-    let operands = [(ConvTensor::Images, 0), (ConvTensor::Output, 2)];
-    launches(p, groups, Direction::Filter, operands)
-}
-
-/// Launches for one group, by a library where there is one, or for several groups.
-fn launches(
-    p: &Prepare<'_>,
-    groups: &ConvGroups,
-    direction: Direction,
-    operands: [(ConvTensor, usize); 2],
 ) -> Result<Launches, KernelError> {
     if groups.count > 1 {
-        return grouped_launches(p, groups, direction, operands);
+        return grouped_launches(p, direction, groups);
     }
     let g = &groups.one;
-    let [left, right] = operands.map(|(_, input)| Arg::Input(input));
+    let [left, right] = direction.operands().map(Arg::Input);
     let tiles = match direction {
         // The sum over all pixels is long, and the filter small.
-        Direction::Filter => tiles_of(g, direction).segmented(),
+        ConvDirection::ToFilter => tiles_of(g, direction).segmented(),
         _ => tiles_of(g, direction),
     };
-    let args = [left, right, Arg::Output(0), Arg::Scratch(0)];
-    let tiled = tiled_launches(p, g, tiles, &args[..args_of(direction)]);
-    Ok(with_library(p, g, direction, tiled))
+    let args = [left, right, Arg::Output(0)];
+    Ok(Launches {
+        with_libraries: library_calls(p, g, library_direction(direction)),
+        ..tiled_launches(p, g, tiles, direction, args)
+    })
+}
+
+/// The same direction for a library.
+fn library_direction(direction: ConvDirection) -> Direction {
+    match direction {
+        ConvDirection::Forward => Direction::Forward,
+        ConvDirection::ToImages => Direction::Images,
+        ConvDirection::ToFilter => Direction::Filter,
+    }
 }
 
 /// Rows, columns and depth of a convolution as a GEMM.
-fn tiles_of(g: &ConvGeometry, direction: Direction) -> GemmTiles {
+fn tiles_of(g: &ConvGeometry, direction: ConvDirection) -> GemmTiles {
     let taps = g.k_h * g.k_w;
     let shape = match direction {
-        Direction::Forward => [g.batch * g.out_h * g.out_w, g.out_c, taps * g.in_c],
-        Direction::Images => [g.batch * g.in_h * g.in_w, g.in_c, taps * g.out_c],
-        Direction::Filter => [taps * g.in_c, g.out_c, g.batch * g.out_h * g.out_w],
+        ConvDirection::Forward => [g.batch * g.out_h * g.out_w, g.out_c, taps * g.in_c],
+        ConvDirection::ToImages => [g.batch * g.in_h * g.in_w, g.in_c, taps * g.out_c],
+        ConvDirection::ToFilter => [taps * g.in_c, g.out_c, g.batch * g.out_h * g.out_w],
     };
     GemmTiles::new(1, shape)
-}
-
-/// Pointers that the function of `kernels/convolution.cu` takes: for the filter also one to the sums of segments.
-fn args_of(direction: Direction) -> usize {
-    match direction {
-        Direction::Filter => 4,
-        _ => 3,
-    }
 }
 
 /// Launches that move both operands into a block of scratch memory for each group, compute group after group in
 /// tiles, and move the results to the output.
 fn grouped_launches(
     p: &Prepare<'_>,
+    direction: ConvDirection,
     groups: &ConvGroups,
-    direction: Direction,
-    operands: [(ConvTensor, usize); 2],
 ) -> Result<Launches, KernelError> {
     let (g, dtype) = (&groups.one, p.outputs[0].dtype);
     if p.outputs[0].elements() == 0 {
         return Ok(Launches::default());
     }
-    let result = match direction {
-        Direction::Forward => ConvTensor::Output,
-        Direction::Images => ConvTensor::Images,
-        Direction::Filter => ConvTensor::Filter,
-    };
     let mut scratch = 0;
     // Each block begins at a multiple of the alignment: its first byte, and the bytes from one to the next.
     let mut blocks = |tensor: ConvTensor| {
@@ -105,22 +77,22 @@ fn grouped_launches(
         scratch += step * groups.count;
         (first, step)
     };
-    let [left, right, output] = [operands[0].0, operands[1].0, result].map(&mut blocks);
+    let (tensors, result) = (direction.tensors(), direction.result());
+    let operands = tensors.map(&mut blocks);
+    let output = blocks(result);
     let mut list = SmallVec::new();
-    for ((tensor, input), (first, step)) in operands.into_iter().zip([left, right]) {
-        let moved = groups.split(tensor, step / dtype.size())?;
+    for (i, (first, step)) in operands.into_iter().enumerate() {
+        let moved = groups.split(tensors[i], step / dtype.size())?;
         if !moved.is_empty() {
-            let (from, to) = (Arg::Input(input), Arg::Scratch(first));
+            let (from, to) = (Arg::Input(direction.operands()[i]), Arg::Scratch(first));
             list.push(strided_copy(dtype, &moved, Some(from), to)?);
         }
     }
     for i in 0..groups.count {
         let block = |(first, step): (usize, usize)| Arg::Scratch(first + i * step);
-        // One segment: the sums of segments are not read.
-        let args = [block(left), block(right), block(output), Arg::Scratch(0)];
+        let args = [block(operands[0]), block(operands[1]), block(output)];
         let tiles = tiles_of(g, direction);
-        let tiled = tiled_launches(p, g, tiles, &args[..args_of(direction)]);
-        list.extend(tiled.list);
+        list.extend(tiled_launches(p, g, tiles, direction, args).list);
     }
     let moved = groups.join(result, output.1 / dtype.size())?;
     let from = Arg::Scratch(output.0);
@@ -130,19 +102,6 @@ fn grouped_launches(
         scratch,
         ..Launches::default()
     })
-}
-
-/// Adds the launches for devices with a convolution library.
-fn with_library(
-    p: &Prepare<'_>,
-    g: &ConvGeometry,
-    direction: Direction,
-    launches: Launches,
-) -> Launches {
-    Launches {
-        with_libraries: library_calls(p, g, direction),
-        ..launches
-    }
 }
 
 /// Candidate library calls, the best first. The library's filters have the output channels first,
@@ -275,7 +234,13 @@ fn filter_axes(g: &ConvGeometry, to_library: bool) -> [CopyAxis; 4] {
 }
 
 /// Launches of the function of `kernels/convolution.cu` with the op's name.
-fn tiled_launches(p: &Prepare<'_>, g: &ConvGeometry, tiles: GemmTiles, args: &[Arg]) -> Launches {
+fn tiled_launches(
+    p: &Prepare<'_>,
+    g: &ConvGeometry,
+    tiles: GemmTiles,
+    direction: ConvDirection,
+    args: [Arg; 3],
+) -> Launches {
     if p.outputs[0].elements() == 0 {
         return Launches::default();
     }
@@ -287,7 +252,11 @@ fn tiled_launches(p: &Prepare<'_>, g: &ConvGeometry, tiles: GemmTiles, args: &[A
     let longest = g.input_len().max(g.output_len()).max(g.filter_len());
     let max_index = longest.max(reach);
     let mut launch: Launch = tiles.launch(p, &CONVOLUTION, p.node.op.name, max_index);
-    launch.args.extend(args.iter().cloned());
+    launch.args.extend(args);
+    if direction == ConvDirection::ToFilter {
+        // The sums of segments, which are not read where there is one.
+        launch = launch.arg(Arg::Scratch(0));
+    }
     let launch = launch.indices(&tiles.to_struct()).indices(&to_struct(g));
     tiles.joined(launch)
 }

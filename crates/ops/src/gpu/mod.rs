@@ -19,7 +19,7 @@ mod strided_copy;
 mod variables;
 
 pub(crate) use arg_min_max::position;
-pub(crate) use convolution::{convolution, convolution_filter, convolution_input};
+pub(crate) use convolution::convolution;
 pub(crate) use depthwise::{depthwise, depthwise_filter};
 pub(crate) use elementwise::{binary, binary_as, broadcast, checked, unary};
 pub(crate) use fill::{add_n, cast, fill, one_hot, ones, range, repeated, select, zeros};

@@ -13,21 +13,7 @@ use crate::support::elementwise::CHUNK;
 use crate::support::shapes;
 
 /// Dtypes that can be added, including lists of tensors.
-const SUMMABLE: &[DType] = &[
-    DType::F16,
-    DType::BF16,
-    DType::F32,
-    DType::F64,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::Variant,
-];
+const SUMMABLE: &[DType] = &DType::joined::<13>(DType::NUMBERS, &[DType::Variant]);
 
 /// Sum of any number of tensors.
 pub(crate) static ADD_N: Op = Op {

@@ -54,21 +54,7 @@ pub(crate) static ADD_V1: Op = Op {
 };
 
 /// Dtypes of `Add`.
-const NUMBERS_OR_STRING: &[DType] = &[
-    DType::F16,
-    DType::BF16,
-    DType::F32,
-    DType::F64,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::String,
-];
+const NUMBERS_OR_STRING: &[DType] = &DType::joined::<13>(DType::NUMBERS, &[DType::String]);
 
 /// Each string of the first input, followed by the one of the second.
 fn join_strings(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {

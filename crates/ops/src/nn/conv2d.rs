@@ -8,10 +8,11 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, GradCx, Infer, InferError, NodeBuilder, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::conv_kernels::{ConvDirection, convolution, with_epilogue};
+use super::conv_kernels::{convolution, with_epilogue};
 use super::format::Sliding;
 use super::geometry::{grouped_geometry, groups, output_shape, sizes};
 use crate::support::constants::shape_of;
+use crate::support::conv_groups::ConvDirection;
 use crate::support::epilogue::DTYPES;
 use crate::support::epilogue::{ARGS, EPSILON, FUSED_OPS, FusedOps, NUM_ARGS};
 
@@ -123,7 +124,7 @@ pub(crate) static CONV_2D: Op = Op {
         }),
         gpu(|p| {
             let groups = grouped_geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
-            crate::gpu::convolution(p, &groups)
+            crate::gpu::convolution(p, ConvDirection::Forward, &groups)
         }),
     ],
 };
@@ -195,7 +196,7 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
         }),
         gpu(|p| {
             let groups = grouped_geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
-            crate::gpu::convolution_input(p, &groups)
+            crate::gpu::convolution(p, ConvDirection::ToImages, &groups)
         }),
     ],
 };
@@ -237,7 +238,7 @@ pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
         }),
         gpu(|p| {
             let groups = grouped_geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
-            crate::gpu::convolution_filter(p, &groups)
+            crate::gpu::convolution(p, ConvDirection::ToFilter, &groups)
         }),
     ],
 };

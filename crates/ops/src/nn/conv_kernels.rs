@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_tensor::{DType, Element, Tensor};
 
-use crate::support::conv_groups::{ConvGroups, ConvTensor};
+use crate::support::conv_groups::{ConvDirection, ConvGroups};
 use crate::support::cpu::slice_cpu;
 use crate::support::epilogue::FusedOps;
 use thalweg_cpu as cpu;
@@ -17,45 +17,7 @@ use thalweg_cpu::conv::{
 use thalweg_cpu::number::Float;
 use thalweg_cpu::{Epilogue, Isa, Layout, Scratch};
 
-/// Computation of a convolution or of one of its gradients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ConvDirection {
-    /// The convolution.
-    Forward,
-    /// Gradient with respect to the images.
-    ToImages,
-    /// Gradient with respect to the filter.
-    ToFilter,
-}
-
 impl ConvDirection {
-    /// Indices of its inputs.
-    fn operands(self) -> [usize; 2] {
-        match self {
-            ConvDirection::Forward => [0, 1],
-            ConvDirection::ToImages => [1, 2],
-            ConvDirection::ToFilter => [0, 2],
-        }
-    }
-
-    /// Tensors of its inputs.
-    fn tensors(self) -> [ConvTensor; 2] {
-        match self {
-            ConvDirection::Forward => [ConvTensor::Images, ConvTensor::Filter],
-            ConvDirection::ToImages => [ConvTensor::Filter, ConvTensor::Output],
-            ConvDirection::ToFilter => [ConvTensor::Images, ConvTensor::Output],
-        }
-    }
-
-    /// Tensor of its output.
-    fn result(self) -> ConvTensor {
-        match self {
-            ConvDirection::Forward => ConvTensor::Output,
-            ConvDirection::ToImages => ConvTensor::Images,
-            ConvDirection::ToFilter => ConvTensor::Filter,
-        }
-    }
-
     /// Bytes of scratch memory.
     fn scratch<T: Real>(self, isa: Isa, threads: usize, g: &ConvGeometry) -> usize {
         match self {

@@ -71,19 +71,7 @@ impl DataFormat {
     /// # Errors
     /// [`InferError::Attr`].
     pub(crate) fn pair(self, attrs: &Attrs, attr: &'static str) -> Result<[usize; 2], InferError> {
-        self.pair_of(attrs.ints(attr), attr)
-    }
-
-    /// The same, for given values.
-    ///
-    /// # Errors
-    /// [`InferError::Attr`].
-    pub(crate) fn pair_of(
-        self,
-        values: &[i64],
-        attr: &'static str,
-    ) -> Result<[usize; 2], InferError> {
-        match self.pair_and_channels(values, attr)? {
+        match self.pair_and_channels(attrs.ints(attr), attr)? {
             (pair, 1) => Ok(pair),
             (_, channels) => Err(InferError::Attr {
                 attr,
@@ -94,16 +82,17 @@ impl DataFormat {
         }
     }
 
-    /// The values for rows and columns, and the one for channels, each at least 1; the one for images must be 1.
+    /// The values for rows and columns, and the one for channels, each at least 1; the one for images must be 1. `name` is
+    /// the attribute or input that has them.
     ///
     /// # Errors
     /// [`InferError::Attr`]; [`InferError::Unsupported`] for windows over images.
     pub(crate) fn pair_and_channels(
         self,
         values: &[i64],
-        attr: &'static str,
+        name: &'static str,
     ) -> Result<([usize; 2], usize), InferError> {
-        let error = |reason: String| InferError::Attr { attr, reason };
+        let error = |reason: String| InferError::Attr { attr: name, reason };
         let &[a, b, c, d] = values else {
             return Err(error(format!(
                 "has {}, but must have 4, one for each of {}",
@@ -116,12 +105,9 @@ impl DataFormat {
             DataFormat::Nchw => (a, b, [c, d]),
         };
         if image != 1 {
-            return Err(InferError::Unsupported {
-                attr,
-                reason: format!(
-                    "is {image} for images: windows do not move over images, so it must be 1"
-                ),
-            });
+            return Err(InferError::Unsupported(format!(
+                "{name} is {image} for images: windows do not move over images, so it must be 1"
+            )));
         }
         match [spatial[0], spatial[1], channel].map(positive) {
             [Some(line), Some(column), Some(channels)] => Ok(([line, column], channels)),

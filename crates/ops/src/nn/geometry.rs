@@ -193,11 +193,13 @@ pub(super) fn grouped_geometry(
     let count = groups(sliding.format, &known[0], &known[1])
         .map_err(|e| KernelError::Invalid(e.to_string()))?
         .ok_or(KernelError::Argument("images and a filter of rank 4"))?;
-    let (mut image, mut filter) = (image.to_vec(), filter.to_vec());
-    image[sliding.format.channel(4)] /= count;
-    filter[3] /= count;
+    let (&[n, a, b, c], &[lines, columns, each, out]) = (image, filter) else {
+        return Err(KernelError::Argument("images and a filter of rank 4"));
+    };
+    let mut image = [n, a, b, c];
+    image[sliding.format.channel(4)] = each;
     Ok(ConvGroups {
-        one: geometry(sliding, &image, &filter)?,
+        one: geometry(sliding, &image, &[lines, columns, each, out / count])?,
         count,
     })
 }

@@ -22,7 +22,7 @@ impl QueueElement {
     /// An element of these components.
     ///
     /// # Errors
-    /// [`KernelError::Tensor`] if the memory does not allow it.
+    /// [`KernelError::Memory`] if the limit does not allow it.
     pub(super) fn new(
         components: Vec<Tensor>,
         memory: &Arc<Memory>,

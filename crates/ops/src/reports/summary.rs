@@ -221,24 +221,6 @@ fn tensor_proto(tensor: &Tensor) -> Result<Message, KernelError> {
     })
 }
 
-/// Dtypes of a tensor in a summary.
-const IN_SUMMARIES: &[DType] = &[
-    DType::F16,
-    DType::BF16,
-    DType::F32,
-    DType::F64,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::Bool,
-    DType::String,
-];
-
 /// Summary of a tensor, by the name of the node.
 pub(crate) static TENSOR_SUMMARY: Op = Op {
     def: OpDef {
@@ -265,7 +247,7 @@ pub(crate) static TENSOR_SUMMARY: Op = Op {
         let value = value.bytes(TENSOR, &tensor_proto(cx.tensor(0)?)?.0);
         output(Message::default().bytes(VALUE, &value.0))
     })
-    .only(&[("T", IN_SUMMARIES)])],
+    .only(&[("T", DType::ELEMENTS)])],
 };
 
 fn tagged_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -299,5 +281,5 @@ pub(crate) static TENSOR_SUMMARY_V2: Op = Op {
         let value = value.bytes(METADATA, metadata);
         output(Message::default().bytes(VALUE, &value.0))
     })
-    .only(&[("T", IN_SUMMARIES)])],
+    .only(&[("T", DType::ELEMENTS)])],
 };

@@ -1,6 +1,7 @@
 //! GetSessionHandle, GetSessionTensor, DeleteSessionTensor: values that a session keeps between its steps.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
@@ -14,17 +15,12 @@ use crate::support::tensors::reserved;
 /// Values by handle.
 #[derive(Default)]
 struct SessionTensors {
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    by_handle: HashMap<Box<[u8]>, Entry>,
+    by_handle: Mutex<HashMap<Box<[u8]>, KeptTensor>>,
     /// Number of handles that were given out.
-    handles: u64,
+    handles: AtomicU64,
 }
 
-struct Entry {
+struct KeptTensor {
     value: Tensor,
     /// Memory of the entry and its handle.
     _reserved: Reservation,
@@ -70,16 +66,17 @@ pub(crate) static GET_HANDLE: Op = Op {
 /// Keeps input 0. The handle has TensorFlow's form: the node, a number, and the device that keeps the value.
 fn keep(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (tensors, value) = (session_tensors(cx)?, cx.held(0)?);
-    let mut state = tensors.state.lock().unpoisoned();
+    let number = tensors.handles.fetch_add(1, Ordering::Relaxed);
     let (node, device) = (&cx.node().name, cx.environment().device());
-    let handle = format!("{node};{};{device}", state.handles);
-    let bytes = size_of::<Entry>() + size_of::<Box<[u8]>>() + handle.len();
-    let entry = Entry {
+    let handle = format!("{node};{number};{device}");
+    let bytes = size_of::<KeptTensor>() + size_of::<Box<[u8]>>() + handle.len();
+    let kept = KeptTensor {
         value,
         _reserved: reserved(bytes, Some(cx.memory()))?,
     };
-    state.handles += 1;
-    state.by_handle.insert(handle.as_bytes().into(), entry);
+    let mut by_handle = tensors.by_handle.lock().unpoisoned();
+    by_handle.insert(handle.as_bytes().into(), kept);
+    drop(by_handle);
     Ok(vec![cx.strings_of(&[], [handle])?])
 }
 
@@ -113,9 +110,9 @@ pub(crate) static GET: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let (tensors, handle) = (session_tensors(cx)?, handle(cx)?);
-        let state = tensors.state.lock().unpoisoned();
-        let entry = state.by_handle.get(handle);
-        let value = entry.ok_or_else(|| no_value(handle))?.value.clone();
+        let by_handle = tensors.by_handle.lock().unpoisoned();
+        let kept = by_handle.get(handle).ok_or_else(|| no_value(handle))?;
+        let value = kept.value.clone();
         match cx.attrs().dtype("dtype") {
             Some(asked) if asked != value.dtype() => Err(KernelError::Invalid(format!(
                 "the value is of {}, and {asked} is asked for",
@@ -136,8 +133,7 @@ pub(crate) static DELETE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let (tensors, handle) = (session_tensors(cx)?, handle(cx)?);
-        let mut state = tensors.state.lock().unpoisoned();
-        let removed = state.by_handle.remove(handle);
+        let removed = tensors.by_handle.lock().unpoisoned().remove(handle);
         removed.ok_or_else(|| no_value(handle))?;
         Ok(Vec::new())
     })],

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use thalweg_device::KernelError;
-use thalweg_tensor::{DType, Dims, Memory, Reservation, TensorError};
+use thalweg_tensor::{Memory, Reservation};
 
 /// A map that reserves its memory before it grows; exceeding the limit or the system's memory is an error.
 pub(crate) struct AccountedMap<K, V> {
@@ -52,11 +52,7 @@ impl<K: Eq + Hash, V: Copy> AccountedMap<K, V> {
         if self.held.grow(bytes) && self.entries.try_reserve(more).is_ok() {
             return Ok(());
         }
-        Err(TensorError::TooLarge {
-            dtype: DType::U8,
-            dims: Dims::from_slice(&[self.held.bytes() + bytes]),
-        }
-        .into())
+        Err(KernelError::Memory { bytes })
     }
 }
 

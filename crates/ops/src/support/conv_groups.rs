@@ -16,6 +16,46 @@ pub(crate) enum ConvTensor {
     Output,
 }
 
+/// Computation of a convolution or of one of its gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConvDirection {
+    /// The convolution.
+    Forward,
+    /// Gradient with respect to the images.
+    ToImages,
+    /// Gradient with respect to the filter.
+    ToFilter,
+}
+
+impl ConvDirection {
+    /// Indices of its inputs.
+    pub(crate) fn operands(self) -> [usize; 2] {
+        match self {
+            ConvDirection::Forward => [0, 1],
+            ConvDirection::ToImages => [1, 2],
+            ConvDirection::ToFilter => [0, 2],
+        }
+    }
+
+    /// Tensors of its inputs.
+    pub(crate) fn tensors(self) -> [ConvTensor; 2] {
+        match self {
+            ConvDirection::Forward => [ConvTensor::Images, ConvTensor::Filter],
+            ConvDirection::ToImages => [ConvTensor::Filter, ConvTensor::Output],
+            ConvDirection::ToFilter => [ConvTensor::Images, ConvTensor::Output],
+        }
+    }
+
+    /// Tensor of its output.
+    pub(crate) fn result(self) -> ConvTensor {
+        match self {
+            ConvDirection::Forward => ConvTensor::Output,
+            ConvDirection::ToImages => ConvTensor::Images,
+            ConvDirection::ToFilter => ConvTensor::Filter,
+        }
+    }
+}
+
 /// Geometry of a convolution in groups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConvGroups {

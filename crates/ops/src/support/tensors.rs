@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::shape::checked_elements;
-use thalweg_tensor::{DType, Dims, Memory, Reservation, Tensor, TensorError, dispatch};
+use thalweg_tensor::{DType, Memory, Reservation, Tensor, TensorError, dispatch};
 
 use thalweg_cpu::number::Number;
 
@@ -73,7 +73,7 @@ pub(crate) fn integers(
 /// A reservation of bytes in a memory.
 ///
 /// # Errors
-/// [`TensorError::TooLarge`] if its limit does not allow it.
+/// [`KernelError::Memory`] if its limit does not allow it.
 pub(crate) fn reserved(
     bytes: usize,
     memory: Option<&Arc<Memory>>,
@@ -81,11 +81,7 @@ pub(crate) fn reserved(
     let mut reserved = Reservation::of(memory);
     match reserved.grow(bytes) {
         true => Ok(reserved),
-        false => Err(TensorError::TooLarge {
-            dtype: DType::U8,
-            dims: Dims::from_slice(&[bytes]),
-        }
-        .into()),
+        false => Err(KernelError::Memory { bytes }),
     }
 }
 
@@ -120,16 +116,12 @@ impl<T: Clone> AccountedVec<T> {
     pub(crate) fn grow(&mut self, len: usize, value: T) -> Result<(), KernelError> {
         let more = len.saturating_sub(self.elements.len());
         let bytes = more.saturating_mul(size_of::<T>());
-        let too_large = TensorError::TooLarge {
-            dtype: DType::U8,
-            dims: Dims::from_slice(&[len.saturating_mul(size_of::<T>())]),
-        };
         if !self.taken.grow(bytes) {
-            return Err(too_large.into());
+            return Err(KernelError::Memory { bytes });
         }
         if self.elements.try_reserve(more).is_err() {
             self.taken.shrink(bytes);
-            return Err(too_large.into());
+            return Err(KernelError::Memory { bytes });
         }
         self.elements.resize(len.max(self.elements.len()), value);
         Ok(())

@@ -9,7 +9,7 @@ use thalweg_device::{
 };
 use thalweg_graph::Node;
 use thalweg_tensor::Memory;
-use thalweg_tensor::{DType, Tensor, TensorError};
+use thalweg_tensor::{DType, Shape, Tensor, TensorError};
 
 use super::ProgramRun;
 use super::step_environment::StepEnvironment;
@@ -356,6 +356,9 @@ impl ProgramRun<'_> {
                     _ => self.device,
                 };
                 memory(device, node, dtype, dims.as_slice().into())
+            }
+            KernelError::Memory { bytes } => {
+                memory(self.device, node, DType::U8, Shape::known(&[bytes]))
             }
             source => self.error_of(node, source),
         }

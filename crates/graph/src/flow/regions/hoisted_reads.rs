@@ -1,6 +1,8 @@
 //! Reads of variables that a region does not write, moved in front of the region. A region runs on one device: it takes
 //! the values of variables on other devices, in place of their handles.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_tensor::DType;
@@ -30,47 +32,49 @@ fn passes(node: &Node) -> bool {
     [ENTER, SWITCH, "Identity"].contains(&node.op.name)
 }
 
-/// Moves reads of variables out of regions that use resources of several devices, as far as that helps. Returns
-/// the group of each added node by number, which stands alone.
+/// A region: the number of its group, and its nodes by number.
+pub(super) type RegionNodes = (usize, Vec<NodeId>);
+
+/// Moves reads of variables out of those regions that use resources of several devices, as far as that helps. Each added
+/// node is last in the graph.
 ///
 /// # Errors
 /// The registry lacks an op.
 pub(super) fn hoist_reads(
     simplified: &mut Simplified,
-    group: &mut Vec<usize>,
-    members: &FxHashMap<usize, Vec<NodeId>>,
+    group: &[usize],
+    regions: &[RegionNodes],
     find: FindOp<'_>,
 ) -> Result<(), GraphError> {
-    let mut regions: Vec<usize> = members.keys().copied().collect();
-    regions.sort_unstable();
-    for region in regions {
-        let members = &members[&region];
-        let used = handles(&simplified.graph, members, |n| group[n.index()] == region);
+    for (region, members) in regions {
+        // Reads that were added have no group yet: a region does not wait for one to begin another.
+        let outside = |n: NodeId| group.get(n.index()).is_some_and(|g| g != region);
+        let used = handles(&simplified.graph, members, outside);
         let device = |o: &OutputId| simplified.devices[o.node.index()];
         if used.iter().all(|o| device(o) == device(&used[0])) {
             continue;
         }
-        let paths = used
+        let uses: Vec<Option<VariableUses>> = used
             .iter()
-            .map(|&handle| Path::of(&simplified.graph, handle, members));
-        let paths: Vec<Option<Path>> = paths.collect();
-        let fixed = used.iter().zip(&paths).find(|(_, path)| path.is_none());
-        let on = fixed.map_or(most_common(simplified, members), |(handle, _)| {
-            device(handle)
-        });
-        let all_elsewhere = !used.iter().any(|o| device(o) == on);
-        let moved: Vec<Path> = paths
+            .map(|&handle| VariableUses::of(simplified, handle, members))
+            .collect();
+        let fixed = used.iter().zip(&uses).find(|(_, uses)| uses.is_none());
+        let on = fixed.map_or_else(
+            || most_common(simplified, members),
+            |(handle, _)| device(handle),
+        );
+        let none_here = !used.iter().any(|o| device(o) == on);
+        let moved: Vec<VariableUses> = uses
             .into_iter()
             .flatten()
-            .filter(|path| device(&path.handle) != on)
+            .filter(|uses| device(&uses.handle) != on)
             .collect();
-        if all_elsewhere && let Some(first) = members.first() {
+        if none_here && let Some(first) = members.first() {
             // Without a handle, a region runs on the device of its first node.
             simplified.devices[first.index()] = on;
         }
-        for path in moved {
-            path.hoist(simplified, members, find)?;
-            group.push(group.len());
+        for uses in moved {
+            uses.hoist(simplified, members, outside, find)?;
         }
     }
     Ok(())
@@ -80,14 +84,14 @@ pub(super) fn hoist_reads(
 fn handles(
     graph: &GraphData,
     members: &[NodeId],
-    inside: impl Fn(NodeId) -> bool,
+    outside: impl Fn(NodeId) -> bool,
 ) -> Vec<OutputId> {
     let mut used = Vec::new();
     for &input in members.iter().flat_map(|&m| &graph.node(m).inputs) {
         let is_handle = graph
             .fact(input)
             .is_some_and(|f| f.dtype == DType::Resource);
-        if is_handle && !inside(input.node) && !used.contains(&input) {
+        if is_handle && outside(input.node) && !used.contains(&input) {
             used.push(input);
         }
     }
@@ -109,8 +113,8 @@ fn most_common(simplified: &Simplified, members: &[NodeId]) -> u32 {
     most.map_or(0, |(device, _)| device)
 }
 
-/// The way of a variable's handle through a region, in which it is only read.
-struct Path {
+/// Uses of a variable's handle in a region that only reads the variable.
+struct VariableUses {
     handle: OutputId,
     /// Nodes that pass the handle on, in order.
     passing: Vec<NodeId>,
@@ -118,47 +122,62 @@ struct Path {
     reading: Vec<NodeId>,
 }
 
-impl Path {
-    /// The way of a handle; `None` if it is not that of a variable, or something else than a read uses it.
-    fn of(graph: &GraphData, handle: OutputId, members: &[NodeId]) -> Option<Path> {
+impl VariableUses {
+    /// The uses of a handle; `None` if it is not that of a variable, or something else than a read uses it.
+    fn of(simplified: &Simplified, handle: OutputId, members: &[NodeId]) -> Option<VariableUses> {
+        let graph = &simplified.graph;
         graph.fact(handle)?.variable.as_ref()?;
-        let mut path = Path {
+        let mut uses = VariableUses {
             handle,
             passing: Vec::new(),
             reading: Vec::new(),
         };
-        // Sources of the handle come before their users, but on the way back of a loop, which no path takes.
+        // Sources of the handle come before their users, but on the way back of a loop, which a handle that is only read
+        // does not take.
         for &member in members {
             let node = graph.node(member);
-            let carries = |i: &OutputId| *i == handle || path.passing.contains(&i.node);
-            let uses: SmallVec<[usize; 1]> = (0..node.inputs.len())
+            let carries = |i: &OutputId| *i == handle || uses.passing.contains(&i.node);
+            let carried: SmallVec<[usize; 1]> = (0..node.inputs.len())
                 .filter(|&i| carries(&node.inputs[i]))
                 .collect();
-            match uses[..] {
+            match carried[..] {
                 [] => {}
-                [0] if passes(node) => path.passing.push(member),
-                [0] if on_value(node).is_some() => path.reading.push(member),
+                [0] if passes(node) => uses.passing.push(member),
+                [0] if on_value(node).is_some() => uses.reading.push(member),
                 _ => return None,
             }
         }
-        Some(path)
+        // A fetched handle stays one.
+        let fetched = |o: &OutputId| uses.passing.contains(&o.node);
+        (!simplified.fetches.iter().any(fetched)).then_some(uses)
     }
 
-    /// Reads the variable in front of the region, and passes its value on in place of the handle.
+    /// Reads the variable in front of the region, after all nodes that the region waits for, and passes its value on in
+    /// place of the handle.
     fn hoist(
         self,
         simplified: &mut Simplified,
         members: &[NodeId],
+        outside: impl Fn(NodeId) -> bool,
         find: FindOp<'_>,
     ) -> Result<(), GraphError> {
-        let read = self.read(&simplified.graph, members, find)?;
+        let graph = &simplified.graph;
+        let source = graph.node(self.handle.node);
+        let before = members.iter().map(|&m| graph.node(m)).flat_map(|node| {
+            let inputs = node.inputs.iter().map(|i| i.node);
+            inputs.chain(node.controls.iter().copied())
+        });
+        let before: BTreeSet<NodeId> = before
+            .filter(|&n| outside(n) && n != self.handle.node)
+            .collect();
+        let first = members.first().map_or("", |&m| &graph.node(m).name);
+        let (name, controls) = (
+            format!("{first}/{}/value", source.name),
+            before.into_iter().collect(),
+        );
+        let read = op(source, "ReadVariableOp", find)?;
+        let read = simplified.push_read(read, name, self.handle, controls)?;
         let graph = &mut simplified.graph;
-        let read = OutputId {
-            node: graph.push(read),
-            index: 0,
-        };
-        let device = simplified.devices[self.handle.node.index()];
-        simplified.devices.push(device);
         for &member in self.passing.iter().chain(&self.reading) {
             if graph.node(member).inputs[0] == self.handle {
                 graph.close(member, 0, read);
@@ -185,44 +204,6 @@ impl Path {
             graph.replace(member, node);
         }
         Ok(())
-    }
-
-    /// The node that reads the variable, after all nodes that the region waits for.
-    fn read(
-        &self,
-        graph: &GraphData,
-        members: &[NodeId],
-        find: FindOp<'_>,
-    ) -> Result<Node, GraphError> {
-        let source = graph.node(self.handle.node);
-        let op = op(source, "ReadVariableOp", find)?;
-        let fact = source.outputs[self.handle.index as usize].clone();
-        let mut attrs = Attrs::default();
-        if let Some((dtype, _)) = &fact.variable {
-            attrs.set("dtype", (*dtype).into());
-        }
-        let (attrs, outputs) =
-            check_node(op, &[fact], attrs).map_err(|reason| GraphError::of(source, reason))?;
-        let before = members.iter().map(|&m| graph.node(m)).flat_map(|node| {
-            let inputs = node.inputs.iter().map(|i| i.node);
-            inputs.chain(node.controls.iter().copied())
-        });
-        let mut controls: SmallVec<[NodeId; 2]> = before
-            .filter(|n| !members.contains(n) && *n != self.handle.node && !n.is_invalid())
-            .collect();
-        controls.sort();
-        controls.dedup();
-        Ok(Node {
-            name: format!("{}/value", source.name),
-            op,
-            inputs: SmallVec::from_elem(self.handle, 1),
-            controls,
-            attrs,
-            device: source.device.clone(),
-            colocation: SmallVec::new(),
-            outputs,
-            origin: source.origin.clone(),
-        })
     }
 }
 

@@ -22,7 +22,7 @@ use crate::op::FindOp;
 use crate::simplified::Simplified;
 pub use body::RegionBody;
 use extractor::RegionExtractor;
-use hoisted_reads::hoist_reads;
+use hoisted_reads::{RegionNodes, hoist_reads};
 pub use op::REGION;
 
 /// Collapses each region into one node. A region is a connected set of nodes that may run never or
@@ -47,13 +47,23 @@ pub fn collapse(
         return Ok(simplified);
     }
     let mut group = groups(graph, &flows);
-    let mut members = by_group(graph, &group);
+    let mut members: FxHashMap<usize, Vec<NodeId>> = FxHashMap::default();
+    for id in graph.ids() {
+        members.entry(group[id.index()]).or_default().push(id);
+    }
     let is_flow = |n: &NodeId| flows.get(n.index()) == Some(&true);
     if let Some(find) = find {
-        let mut regions = members.clone();
-        regions.retain(|_, members| members.iter().any(is_flow));
-        hoist_reads(&mut simplified, &mut group, &regions, find)?;
-        members = by_group(&simplified.graph, &group);
+        let regions = members
+            .iter()
+            .filter(|(_, nodes)| nodes.iter().any(is_flow));
+        let mut regions: Vec<RegionNodes> = regions.map(|(&g, nodes)| (g, nodes.clone())).collect();
+        regions.sort_unstable();
+        hoist_reads(&mut simplified, &group, &regions, find)?;
+        // Each added node stands alone.
+        for id in simplified.graph.ids().skip(group.len()) {
+            group.push(id.index());
+            members.insert(id.index(), vec![id]);
+        }
     }
     let graph = &simplified.graph;
     let is_region = |g: usize| members[&g].iter().any(is_flow);
@@ -89,15 +99,6 @@ pub fn collapse(
         graph: extractor.out,
         devices: extractor.devices,
     })
-}
-
-/// The nodes of each group.
-fn by_group(graph: &GraphData, group: &[usize]) -> FxHashMap<usize, Vec<NodeId>> {
-    let mut members: FxHashMap<usize, Vec<NodeId>> = FxHashMap::default();
-    for id in graph.ids() {
-        members.entry(group[id.index()]).or_default().push(id);
-    }
-    members
 }
 
 /// The numbers of the nodes that a node uses or waits for.

@@ -125,7 +125,7 @@ impl Operand {
                 }
             }
             Operand::Sparse(i) => {
-                let mut rows = Rows::new(cx, i, &dims, values.len())?;
+                let mut rows = IndexRows::new(cx, i, &dims, values.len())?;
                 let mut stop = cx.stop_check();
                 for (row, (member, value)) in members.iter_mut().zip(values).enumerate() {
                     stop.tick()?;
@@ -139,23 +139,23 @@ impl Operand {
     }
 }
 
-/// Rows of the indices of a sparse tensor.
-struct Rows<'a> {
+/// IndexRows of the indices of a sparse tensor.
+struct IndexRows<'a> {
     /// Number of the input.
     input: usize,
     indices: &'a [i64],
     dims: &'a [usize],
-    /// Rows must ascend.
+    /// IndexRows must ascend.
     ordered: bool,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> IndexRows<'a> {
     fn new(
         cx: &TensorCx<'a>,
         input: usize,
         dims: &'a [usize],
         values: usize,
-    ) -> Result<Rows<'a>, KernelError> {
+    ) -> Result<IndexRows<'a>, KernelError> {
         let indices = cx.slice::<i64>(input)?;
         if cx.tensor(input)?.dims() != [values, dims.len()] {
             return Err(KernelError::Invalid(format!(
@@ -165,7 +165,7 @@ impl<'a> Rows<'a> {
                 counted(dims.len(), "dimension"),
             )));
         }
-        Ok(Rows {
+        Ok(IndexRows {
             input,
             indices,
             dims,

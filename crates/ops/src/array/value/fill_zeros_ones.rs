@@ -65,23 +65,7 @@ pub(crate) static FILL: Op = Op {
 };
 
 /// Dtypes of ZerosLike: numbers, bools, strings (empty ones), and variants (lists and optionals).
-const ZEROED: &[DType] = &[
-    DType::F16,
-    DType::BF16,
-    DType::F32,
-    DType::F64,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::Bool,
-    DType::String,
-    DType::Variant,
-];
+const ZEROED: &[DType] = &DType::joined::<15>(DType::ELEMENTS, &[DType::Variant]);
 
 /// Zeros with the shape and dtype of the input.
 pub(crate) static ZEROS_LIKE: Op = Op {
