@@ -247,8 +247,13 @@ def over_channels(s):
             own = f"{name}_over_channels_{label}"
             s.case_twice("MaxPool", own, images=(0,), input=image, **attrs)
             grad, again = (rnd(dtype, shape, -9, 9).draw(generator(own)) for shape in (pooled, dims))
-            in_columns(s, "MaxPoolGrad", own, attrs, [image, image_max(image, pooled), grad], dims)
-            in_columns(s, "MaxPoolGradGrad", own, attrs, [image, image_max(image, pooled), again], pooled)
+            given = {"orig_input": image, "orig_output": image_max(image, pooled)}
+            in_columns(s, "MaxPoolGrad", own, attrs, given | {"grad": grad}, dims)
+            in_columns(s, "MaxPoolGradGrad", own, attrs, given | {"grad": again}, pooled)
+            if dtype != i32:
+                in_columns(s, "AvgPool", own, attrs, {"value": image}, pooled)
+                given = {"orig_input_shape": np.array(dims, i32), "grad": grad}
+                in_columns(s, "AvgPoolGrad", own, attrs, given, dims)
     windows = {"ksize": np.array([1, 1, 1, 2], i32), "strides": np.array([1, 1, 1, 2], i32)}
     image = distinct(f32, [2, 3, 2, 4])
     given = {"padding": "SAME", "data_format": "NHWC"}
@@ -260,16 +265,23 @@ def image_max(image, pooled):
     return image.reshape([*pooled, image.shape[3] // pooled[3]]).max(axis=4)
 
 
-def in_columns(s, op, label, attrs, values, dims):
-    """One gradient of windows over channels, computed over columns, and recorded as it would be over channels."""
+def in_columns(s, op, label, attrs, arguments, dims):
+    """One op with windows over channels, computed over columns, and recorded as it would be over channels."""
     window = attrs["ksize"][3]
     over = attrs | {"ksize": [1, 1, window, 1], "strides": [1, 1, window, 1]}
-    columns = [v.reshape([v.shape[0], v.shape[1] * v.shape[2], v.shape[3], 1]) for v in values]
-    run = s.run(op, f"nhwc_{label}", dict(zip(("orig_input", "orig_output", "grad"), columns)) | over)
+
+    def moved(value):
+        n, lines, columns, channels = value if value.ndim == 1 else value.shape
+        shape = [n, lines * columns, channels, 1]
+        return np.array(shape, i32) if value.ndim == 1 else value.reshape(shape)
+
+    run = s.run(op, f"nhwc_{label}", {name: moved(value) for name, value in arguments.items()} | over)
     if run is None:
         return
-    run.inputs = values
+    run.inputs = list(arguments.values())
     run.outputs = [run.outputs[0].reshape(dims)]
     for key in ("ksize", "strides"):
         run.attrs[key] = {"ints": attrs[key]}
-    s.record_twice(op, label, run, (0, 1, 2), (), (0,))
+    ranks = [value.ndim for value in run.inputs]
+    images = [i for i, rank in enumerate(ranks) if rank == 4]
+    s.record_twice(op, label, run, images, [i for i, rank in enumerate(ranks) if rank == 1], (0,))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thalweg_checkpoint::disk::{self, Disk};
 use thalweg_checkpoint::{CheckpointError, SliceSpec};
-use thalweg_device::{KernelError, TensorCx};
+use thalweg_device::{Files, KernelError, TensorCx};
 
 /// Converts an error of a checkpoint to a kernel error.
 pub(super) fn kernel_error(error: CheckpointError) -> KernelError {
@@ -20,8 +20,8 @@ pub(super) fn kernel_error(error: CheckpointError) -> KernelError {
 }
 
 /// Disk of the files that the session allows: no symlink below their folders is followed.
-pub(super) fn disk(cx: &TensorCx<'_>) -> Arc<dyn Disk> {
-    match cx.environment().files().folders() {
+pub(super) fn disk(files: &Files) -> Arc<dyn Disk> {
+    match files.folders() {
         #[cfg(unix)]
         Some(folders) => Arc::new(disk::FolderDisk::new(folders)),
         _ => disk::system(),
@@ -62,4 +62,30 @@ pub(super) fn entries(
         Ok((text(&names[i])?, slice))
     };
     (0..tensors).map(entry).collect()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_disk_of_allowed_folders_follows_no_symlink() {
+        let folder = std::env::temp_dir().join(format!("thalweg-disk-of-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(folder.join("inside")).unwrap();
+        let folder = folder.canonicalize().unwrap();
+        std::fs::write(folder.join("secret"), "secret").unwrap();
+        let link = folder.join("inside/link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        let within = Files::within([folder.join("inside")]).unwrap();
+        for (files, opens) in [
+            (within, false),
+            (Files::none(), false),
+            (Files::all(), true),
+        ] {
+            let opened = disk(&files).open(&link.join("secret"));
+            assert_eq!(opened.is_ok(), opens, "{files:?}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -35,7 +35,7 @@ pub(crate) static MERGE_V2: Op = Op {
             delete_old: cx.attrs().bool("delete_old_dirs"),
             allow_missing: cx.attrs().bool("allow_missing_files"),
         };
-        bundle::merge_on(&disk(cx), &parts, &prefix(cx, 1)?, options).map_err(kernel_error)?;
+        bundle::merge_on(&disk(files), &parts, &prefix(cx, 1)?, options).map_err(kernel_error)?;
         Ok(Vec::new())
     })],
 };

@@ -44,7 +44,8 @@ pub(crate) static RESTORE_V2: Op = Op {
     kernels: &[cpu_tensors(|cx| {
         let dtypes = cx.node().outputs.iter().map(|fact| fact.dtype);
         let entries = entries(cx, dtypes.len())?;
-        let reader = BundleReader::open_on(&*disk(cx), &prefix(cx, 0)?).map_err(kernel_error)?;
+        let disk = disk(cx.environment().files());
+        let reader = BundleReader::open_on(&*disk, &prefix(cx, 0)?).map_err(kernel_error)?;
         let mut tensors = Vec::with_capacity(entries.len());
         for ((name, slice), dtype) in entries.iter().zip(dtypes) {
             if let Some(info) = reader.info(name)

@@ -37,7 +37,8 @@ pub(crate) static SAVE_V2: Op = Op {
 
 fn save(cx: &TensorCx<'_>) -> Result<(), KernelError> {
     let entries = entries(cx, cx.inputs().saturating_sub(3))?;
-    let mut writer = BundleWriter::create_on(&disk(cx), &prefix(cx, 0)?).map_err(kernel_error)?;
+    let disk = disk(cx.environment().files());
+    let mut writer = BundleWriter::create_on(&disk, &prefix(cx, 0)?).map_err(kernel_error)?;
     for (i, (name, slice)) in entries.iter().enumerate() {
         let tensor = cx.tensor(3 + i)?;
         let added = writer.add_part(name, slice.as_ref(), tensor);
