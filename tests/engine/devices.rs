@@ -344,3 +344,44 @@ fn a_branch_runs_on_the_device_of_its_variable() {
         assert_eq!(session.run::<f32>(b, []).unwrap(), expected);
     }
 }
+
+#[test]
+fn a_branch_takes_the_values_of_variables_on_other_devices_that_it_only_reads() {
+    for updates in [false, true] {
+        let g = Graph::new();
+        let a = g.device("/cpu:0", || g.variable("a", 1.0f32));
+        let b = g.device("/cpu:1", || g.variable("b", 2.0f32));
+        let on = g.placeholder("on", DType::Bool, []);
+        // The branch waits for an update of the variable that it only reads.
+        let first = a.assign_add(10.0f32);
+        let on_after = g.control_dependencies([first], || g.op("Identity").input(on).output());
+        let [of_a, of_b] = [a, b].map(|v| {
+            let switch = g.op("Switch").input(v.handle()).input(on_after).build();
+            switch.output(1)
+        });
+        let read = |handle| {
+            let node = g.op("ReadVariableOp").input(handle);
+            node.attr("dtype", DType::F32).output()
+        };
+        let value = read(of_a);
+        let sum = match updates {
+            false => value + read(of_b),
+            true => {
+                let add = g.op("AssignAddVariableOp").input(of_b).input(value);
+                let add = add.attr("dtype", DType::F32).build();
+                g.control_dependencies([add], || read(of_b))
+            }
+        };
+        let zero = g.constant(0.0f32);
+        let other = g.op("Switch").input(zero).input(on_after).build().output(0);
+        let merged = g.op("Merge").inputs([other, sum]).build().output(0);
+        let session = Session::with_options(&g, cpus(2)).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        let run = |value: bool| session.run::<f32>(merged, [on.feed(value)]).unwrap();
+        assert_eq!(run(true), 13.0, "updates: {updates}");
+        assert_eq!(run(false), 0.0, "updates: {updates}");
+        let b_now = if updates { 13.0 } else { 2.0 };
+        assert_eq!(session.run::<f32>(b, []).unwrap(), b_now);
+        assert_eq!(run(true), b_now + 31.0, "updates: {updates}");
+    }
+}
