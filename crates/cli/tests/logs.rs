@@ -103,6 +103,31 @@ fn the_second_slow_step_names_the_node_that_took_longest() {
     }
 }
 
+/// A terminal that is stopped, or a program that ships the log and hangs, reads nothing.
+#[test]
+fn a_server_whose_standard_error_nobody_reads_works_and_ends() {
+    let mut server = ServerProcess::start(&["--listen", "127.0.0.1:0"]);
+    let g = Graph::new();
+    let long = g.constant(&*"x".repeat(200_000));
+    g.op("PrintV2").input(long).name("print").build();
+    let graph = exported(&g);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut printing = session(&server, graph.clone()).await;
+        run(&mut printing, "print").await;
+        // The lines of these sessions are more than a pipe takes (64 KiB).
+        for _ in 0..500 {
+            session(&server, graph.clone()).await;
+        }
+        run(&mut printing, "print").await;
+    });
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    // The last lines of the log had no place in the pipe.
+    assert!(!said.contains("drained"), "{said}");
+}
+
 #[test]
 fn many_refused_callers_write_few_lines_to_the_log() {
     /// Number of callers.
