@@ -2,18 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
 use thalweg_checkpoint::disk;
 use thalweg_checkpoint::npz::NpzWriter;
 use thalweg_device::Files;
+use thalweg_dist::limits::Machine;
 use thalweg_graph::{Graph, Operation, Output};
 use thalweg_graphdef::Imported;
 use thalweg_ops::NewGraph;
 use thalweg_session::{Feeding, FetchList, Fetches, Session, SessionOptions};
-use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
+use thalweg_tensor::{Memory, Tensor};
 use thalweg_train::saved_model::{Signature, signatures};
 
 use crate::arrays;
@@ -101,6 +103,14 @@ impl Fetches for StepFetches<'_> {
     }
 }
 
+/// Maximum memory of values and plans, in bytes. Under `ulimit -v`, an allocation of the allocator's own that fails
+/// ends the process; half of the address space is left to those. Otherwise, an eighth of the memory.
+fn max_tensor_bytes() -> usize {
+    let bytes = Machine::free_address_space()
+        .map_or_else(|| Machine::here().memory / 8 * 7, |free| free / 2);
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 impl Run {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let nothing = self.fetches.is_empty() && self.targets.is_empty() && self.inits.is_empty();
@@ -151,6 +161,7 @@ impl Run {
 
         let files = Files::within(&self.files).map_err(|e| format!("--files {e}"))?;
         let options = SessionOptions::new().threads(self.threads).files(files);
+        let options = options.memory_account(Arc::new(Memory::new(Some(max_tensor_bytes()))));
         let session = Session::with_options(&graph, options)?;
         let restored = self.restore.restore(&session, &loaded)?;
         let disk = disk::system();

@@ -204,6 +204,59 @@ fn resources_beyond_memory_are_an_error() {
     });
 }
 
+/// Values whose own bytes are few beside the memory that keeps them: the allocator's failures end a process, so the
+/// account has to be full first.
+#[test]
+fn many_small_values_under_a_limit_of_the_address_space_are_an_error() {
+    let check = |name: &str, build: &dyn Fn(&Graph)| {
+        check_refused_under("ulimit -v 300000", "no memory", name, build);
+    };
+    let many = 1i64 << 21;
+    fn zeros(g: &Graph, count: i64) -> Output<'_> {
+        let node = g.op("Fill").input(ints(g, &[count]));
+        node.input(g.constant(0.0f32)).output()
+    }
+    fn numbers(g: &Graph, count: i64) -> Output<'_> {
+        let range = g.op("Range").input(int(g, 0)).input(int(g, count));
+        range.input(int(g, 1)).output()
+    }
+    check("queue", &|g| {
+        let queue = g
+            .op("FIFOQueueV2")
+            .attr("component_types", vec![DType::F32]);
+        let queue = queue.attr("capacity", -1i64).output();
+        let all = g.op("QueueEnqueueManyV2").input(queue);
+        let all = all.inputs([zeros(g, many)]).build();
+        let size = g.op("QueueSizeV2").input(queue).control(all);
+        let _ = size.name("y").output();
+    });
+    check("list", &|g| {
+        let list = g.op("TensorListFromTensor").input(zeros(g, many));
+        let list = list.input(g.constant(Tensor::vector(&[0i32; 0]))).output();
+        let _ = g.op("TensorListLength").input(list).name("y").output();
+    });
+    check("strings", &|g| {
+        let strings = g.op("AsString").input(numbers(g, many)).output();
+        let _ = g.op("Unique").input(strings).name("y").output();
+    });
+    check("unique", &|g| {
+        let _ = g.op("Unique").input(numbers(g, many)).name("y").output();
+    });
+    check("difference", &|g| {
+        let node = g.op("ListDiff").input(numbers(g, many));
+        let _ = node.input(numbers(g, many)).name("y").output();
+    });
+    check("outputs", &|g| {
+        let node = g.op("Unpack").input(zeros(g, 100_000));
+        let node = node.attr("num", 100_000i64).build();
+        let _ = g
+            .op("Identity")
+            .input(node.output(99_999))
+            .name("y")
+            .output();
+    });
+}
+
 #[test]
 fn a_file_larger_than_the_process_may_write_is_an_error() {
     check_refused_under(

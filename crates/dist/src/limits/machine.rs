@@ -42,6 +42,13 @@ impl Machine {
         }
     }
 
+    /// Bytes of the address space that `ulimit -v` leaves to this process; `None` without such a limit.
+    pub fn free_address_space() -> Option<u64> {
+        let limit = limits_of_process().memory;
+        let used = address_space_of_process()?;
+        (limit < u64::MAX).then(|| limit.saturating_sub(used))
+    }
+
     /// Reads the system's files below this folder.
     fn from_files(root: &Path) -> Machine {
         let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
@@ -103,6 +110,14 @@ fn limits_of_process() -> Machine {
         descriptors: of(Resource::Nofile),
         file: of(Resource::Fsize),
     }
+}
+
+/// Bytes of the address space that this process has mapped.
+fn address_space_of_process() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let size = status.lines().find_map(|l| l.strip_prefix("VmSize:"))?;
+    let kib: u64 = size.split_whitespace().next()?.parse().ok()?;
+    Some(kib.saturating_mul(1024))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -93,12 +93,19 @@ fn copy_kernel<T: Pod + Send + Sync>(
     parts: Vec<BoxCopy>,
 ) -> Prepared {
     Prepared::new(elements, move |cx| {
+        // An input is looked up once for all of its parts: a look compares it with every output.
+        let mut input: (usize, &[T]) = (usize::MAX, &[]);
         for group in parts.chunk_by(|a, b| a.output == b.output) {
             // SAFETY: only zeros and elements of inputs of the same dtype are written to it.
             let to = unsafe { output_as::<T>(cx, group[0].output, dtype) }?;
             for part in group {
                 match part.from {
-                    CopySource::Input(i) => part.moved.run(cx.cpu(), input_as(cx, i)?, to)?,
+                    CopySource::Input(i) => {
+                        if input.0 != i {
+                            input = (i, input_as(cx, i)?);
+                        }
+                        part.moved.run(cx.cpu(), input.1, to)?;
+                    }
                     CopySource::Zero => part.moved.run(cx.cpu(), &[T::zeroed()], to)?,
                 }
             }

@@ -1,11 +1,12 @@
 //! Kernels on elements that are no numbers, of ops that only copy or compare elements: each distinct string, and each
 //! handle, is replaced by a number.
 
-use std::collections::HashMap;
-
 use thalweg_device::{Argument, KernelError, Op, TensorCx, evaluate_for};
 use thalweg_graph::Attr;
 use thalweg_tensor::{DType, Tensor};
+
+use super::accounted_map::AccountedMap;
+use super::tensors::AccountedVec;
 
 /// The dtypes whose elements are no numbers.
 pub(crate) const OPAQUE: &[DType] = &[DType::String, DType::Resource, DType::Variant];
@@ -25,40 +26,43 @@ pub(crate) use numbered_kernel;
 /// The elements that numbers stand for.
 struct Known<'a> {
     /// 0 is the empty string.
-    strings: Vec<&'a [u8]>,
-    numbers: HashMap<&'a [u8], i64>,
+    strings: AccountedVec<&'a [u8]>,
+    numbers: AccountedMap<&'a [u8], i64>,
     /// Tensors of handles, and for each handle its tensor and its place there; 0 is none.
     tensors: Vec<Tensor>,
-    handles: Vec<(usize, usize)>,
+    handles: AccountedVec<(usize, usize)>,
 }
 
 impl<'a> Known<'a> {
     /// The numbers of a tensor's elements; a tensor of numbers as it is.
     fn numbered(&mut self, cx: &TensorCx<'a>, i: usize) -> Result<Tensor, KernelError> {
         let tensor = cx.value(i)?;
-        let mut numbers = Vec::new();
-        match tensor.dtype() {
+        let numbers = match tensor.dtype() {
             DType::String => {
-                numbers.reserve_exact(tensor.len());
-                for s in cx.strings(i)? {
-                    let next = self.strings.len() as i64;
-                    let number = *self.numbers.entry(&**s).or_insert(next);
-                    if number == next {
-                        self.strings.push(s);
+                let mut numbers = AccountedVec::filled(tensor.len(), 0i64, cx.memory())?;
+                for (number, s) in numbers.iter_mut().zip(cx.strings(i)?) {
+                    let next = self.strings.len();
+                    *number = self.numbers.or_insert(s, next as i64, 0)?;
+                    if *number == next as i64 {
+                        self.strings.grow(next + 1, s)?;
                     }
-                    numbers.push(number);
                 }
+                numbers
             }
             DType::Resource | DType::Variant => {
-                numbers.reserve_exact(tensor.len());
-                for at in 0..tensor.len() {
-                    numbers.push(self.handles.len() as i64);
-                    self.handles.push((self.tensors.len(), at));
+                let first = self.handles.len();
+                let mut numbers = AccountedVec::filled(tensor.len(), 0i64, cx.memory())?;
+                self.handles
+                    .grow(first + tensor.len(), (self.tensors.len(), 0))?;
+                for (at, number) in numbers.iter_mut().enumerate() {
+                    *number = (first + at) as i64;
+                    self.handles[first + at].1 = at;
                 }
                 self.tensors.push(tensor.clone());
+                numbers
             }
             _ => return Ok(tensor),
-        }
+        };
         cx.tensor_of(tensor.dims(), &numbers)
     }
 
@@ -97,11 +101,12 @@ impl<'a> Known<'a> {
 /// Runs `op`'s kernel of integers on numbers in place of other elements.
 pub(crate) fn run(cx: &TensorCx<'_>, op: &Op) -> Result<Vec<Tensor>, KernelError> {
     let mut known = Known {
-        strings: vec![b""],
-        numbers: HashMap::from([(&b""[..], 0)]),
+        strings: AccountedVec::filled(1, &b""[..], cx.memory())?,
+        numbers: AccountedMap::new(cx.memory()),
         tensors: Vec::new(),
-        handles: vec![(usize::MAX, 0)],
+        handles: AccountedVec::filled(1, (usize::MAX, 0), cx.memory())?,
     };
+    known.numbers.or_insert(b"", 0, 0)?;
     let inputs = (0..cx.inputs()).map(|i| known.numbered(cx, i));
     let inputs: Vec<Tensor> = inputs.collect::<Result<_, _>>()?;
     let mut node = cx.node().clone();

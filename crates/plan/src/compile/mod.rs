@@ -402,6 +402,8 @@ fn arrivals(programs: &[Program]) -> Vec<Arrival> {
 const MAX_FOLDED_BYTES: usize = 64 << 20;
 /// Maximum estimated nanoseconds of a node to be folded.
 const MAX_FOLD_COST: u64 = 50_000_000;
+/// Maximum outputs of a node to be folded: each is a constant of the graph then.
+const MAX_FOLDED_OUTPUTS: usize = 1024;
 
 /// Returns the graph that computes the request: pruned, cut at its feeds, with constants folded.
 ///
@@ -428,6 +430,9 @@ pub fn simplified(
         cost: MAX_FOLD_COST,
     };
     let fold = |node: &Node, inputs: &[&Tensor]| {
+        if node.outputs.len() > MAX_FOLDED_OUTPUTS {
+            return None;
+        }
         let arguments: SmallVec<[Argument<'_>; 4]> =
             inputs.iter().map(|t| Argument::Value(t)).collect();
         let op = context.kernels.get(node.op.name)?;
