@@ -385,3 +385,52 @@ fn a_branch_takes_the_values_of_variables_on_other_devices_that_it_only_reads() 
         assert_eq!(run(true), b_now + 31.0, "updates: {updates}");
     }
 }
+
+#[test]
+fn a_called_function_takes_the_values_of_variables_on_other_devices_that_it_only_reads() {
+    for updates in [false, true] {
+        let g = Graph::new();
+        let a = g.device("/cpu:0", || g.variable("a", 1.0f32));
+        let b = g.device("/cpu:1", || g.variable("b", 2.0f32));
+        let rows = g.device("/cpu:0", || g.variable("rows", [5.0f32, 7.0]));
+        let on = g.placeholder("on", DType::Bool, []);
+        // The branch waits for an update of the variable that it only reads.
+        let first = a.assign_add(10.0f32);
+        let on_after = g.control_dependencies([first], || g.op("Identity").input(on).output());
+        let row = |at: i32| {
+            let node = g.op("ResourceGather").input(rows.handle());
+            let node = node.input(g.constant(at)).attr("dtype", DType::F32);
+            node.attr("Tindices", DType::I32).output()
+        };
+        let branch = g.cond(
+            on_after,
+            |g| match updates {
+                false => vec![a.read() + b.read() + row(1)],
+                true => {
+                    let set = b.assign_add(a.read() + row(1));
+                    vec![g.control_dependencies([set], || b.read())]
+                }
+            },
+            |g| vec![g.constant(0.0f32)],
+        )[0];
+        // A branch in a loop: the loop hands the handles to its next turn.
+        let turns = g.while_loop(
+            &[g.constant(0i32), g.constant(0.0f32)],
+            |_, v| v[0].less(3),
+            |g, v| {
+                let even = v[0].floor_mod(2).equal(0);
+                let add = g.cond(even, |_| vec![a.read()], |_| vec![b.read() * row(0)]);
+                vec![v[0] + 1, v[1] + add[0]]
+            },
+        )[1];
+        assert_eq!(g.errors(), []);
+        let session = Session::with_options(&g, cpus(2)).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        let run = |value: bool| session.run::<f32>(branch, [on.feed(value)]).unwrap();
+        assert_eq!(run(true), 20.0, "updates: {updates}");
+        assert_eq!(run(false), 0.0, "updates: {updates}");
+        let b_now = if updates { 20.0 } else { 2.0 };
+        assert_eq!(session.run::<f32>(b, []).unwrap(), b_now);
+        assert_eq!(session.run::<f32>(turns, []).unwrap(), 42.0 + 5.0 * b_now);
+    }
+}

@@ -528,7 +528,7 @@ def variables_of_another_task(target):
         in_the_other_branch,
         in_a_loop,
     )
-    # Control flow of the first kind only: If and While of the second stand with all their variables.
+    # With a variable of the worker beside that of the server.
     of_two_tasks = (
         with_another_variable_in_a_loop,
         gradients_of_a_loop_with_another_variable,
@@ -539,7 +539,7 @@ def variables_of_another_task(target):
         for v2 in (False, True):
             (v1.enable_resource_variables if resources else v1.disable_resource_variables)()
             (v1.enable_control_flow_v2 if v2 else v1.disable_control_flow_v2)()
-            for program in programs + (() if v2 else of_two_tasks):
+            for program in programs + of_two_tasks:
                 with tf.Graph().as_default(), v1.Session(target) as session:
                     with v1.device("/job:ps/task:0"):
                         v = v1.get_variable("v", [], initializer=v1.constant_initializer(2.0))

@@ -21,10 +21,13 @@
 //! assert!(!flows(x.id().node));
 //! ```
 
+mod call_values;
 mod contexts;
 mod ops;
 mod regions;
+mod value_readers;
 
+pub(crate) use call_values::{can_take_value, handle_of_call};
 pub use contexts::Contexts;
 pub use ops::{ENTER, EXIT, MERGE, NEXT, SWITCH};
 pub use regions::{REGION, RegionBody, collapse};

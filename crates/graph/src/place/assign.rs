@@ -10,6 +10,7 @@ use super::groups::Groups;
 use super::options::PlaceOptions;
 use super::placement::{Placement, PlacementReason};
 use crate::data::GraphData;
+use crate::flow::{can_take_value, handle_of_call};
 use crate::node::{Node, NodeId};
 use thalweg_tensor::dtype::DType;
 
@@ -130,8 +131,10 @@ impl<'a> Placer<'a> {
             .ok_or_else(|| self.no_such_device(node, name.clone()))
     }
 
-    /// Joins the users of a resource to its source.
+    /// Joins the users of a resource to its source. A call of a function that only reads a variable can take its value from
+    /// another device: it follows the other resources first, and then the variable if it can.
     fn join_users_of_resources(&mut self) -> Result<(), PlaceError> {
+        let mut reads: Vec<(usize, usize)> = Vec::new();
         for (id, node) in self.data.nodes() {
             for (i, &input) in node.inputs.iter().enumerate() {
                 let takes_reference = node.input_arg(i).is_some_and(|a| a.reference);
@@ -141,10 +144,21 @@ impl<'a> Placer<'a> {
                 if !self.data.fact(input).is_some_and(is_resource) {
                     continue;
                 }
-                let (source, user) = (input.node.index(), id.index());
+                let (source, user) = (
+                    handle_of_call(self.data, node, input).node.index(),
+                    id.index(),
+                );
+                if can_take_value(self.data, id, i) {
+                    reads.push((source, user));
+                    continue;
+                }
                 let joined = self.groups.join_resource(source, user, self.options.soft);
                 joined.map_err(|join_error| self.join_error(id, input.node, true, join_error))?;
             }
+        }
+        for (source, user) in reads {
+            // An error is a call on another device.
+            let _ = self.groups.join_resource(source, user, self.options.soft);
         }
         Ok(())
     }

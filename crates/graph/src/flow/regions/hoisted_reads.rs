@@ -7,30 +7,12 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_tensor::DType;
 
-use crate::attr::Attr;
-use crate::check::check_node;
 use crate::data::GraphData;
-use crate::error::{GraphError, Reason};
-use crate::flow::ops::{ENTER, SWITCH};
-use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
-use crate::op::{FindOp, OpDef};
+use crate::error::GraphError;
+use crate::flow::value_readers::{find_op, on_value, passes, value_op};
+use crate::node::{NodeId, OutputId};
+use crate::op::FindOp;
 use crate::simplified::Simplified;
-
-/// The op that takes a variable's value in place of an op that takes its handle.
-fn on_value(reader: &Node) -> Option<&'static str> {
-    match reader.op.name {
-        "ReadVariableOp" => Some("Identity"),
-        "ResourceGather" if reader.attrs.int("batch_dims") == 0 => Some("Gather"),
-        "ResourceGatherNd" => Some("GatherNd"),
-        "VariableShape" => Some("Shape"),
-        _ => None,
-    }
-}
-
-/// `true` for an op that passes a handle on.
-fn passes(node: &Node) -> bool {
-    [ENTER, SWITCH, "Identity"].contains(&node.op.name)
-}
 
 /// A region: the number of its group, and its nodes by number.
 pub(super) type RegionNodes = (usize, Vec<NodeId>);
@@ -143,7 +125,7 @@ impl VariableUses {
             match carried[..] {
                 [] => {}
                 [0] if passes(node) => uses.passing.push(member),
-                [0] if on_value(node).is_some() => uses.reading.push(member),
+                [0] if value_op(node).is_some() => uses.reading.push(member),
                 _ => return None,
             }
         }
@@ -175,39 +157,16 @@ impl VariableUses {
             format!("{first}/{}/value", source.name),
             before.into_iter().collect(),
         );
-        let read = op(source, "ReadVariableOp", find)?;
+        let read = find_op(source, "ReadVariableOp", find)?;
         let read = simplified.push_read(read, name, self.handle, controls)?;
         let graph = &mut simplified.graph;
         for &member in self.passing.iter().chain(&self.reading) {
             if graph.node(member).inputs[0] == self.handle {
                 graph.close(member, 0, read);
             }
-            let mut node = Node::clone(graph.node(member));
-            let facts: Vec<Fact> = node
-                .inputs
-                .iter()
-                .filter_map(|i| graph.fact(*i).cloned())
-                .collect();
-            let name = on_value(&node).unwrap_or(node.op.name);
-            node.op = op(&node, name, find)?;
-            let mut attrs = Attrs::default();
-            for attr in node.op.attrs {
-                match node.attrs.get(attr.name) {
-                    // The dtype of the handle gives way to that of the value.
-                    None | Some(Attr::Type(DType::Resource)) => {}
-                    Some(value) => attrs.set(attr.name, value.clone()),
-                }
-            }
-            let (attrs, outputs) = check_node(node.op, &facts, attrs)
-                .map_err(|reason| GraphError::of(&node, reason))?;
-            (node.attrs, node.outputs) = (attrs, outputs);
+            let node = on_value(graph, member, find)?;
             graph.replace(member, node);
         }
         Ok(())
     }
-}
-
-/// The op of a name, for a node.
-fn op(node: &Node, name: &str, find: FindOp<'_>) -> Result<&'static OpDef, GraphError> {
-    find(name).ok_or_else(|| GraphError::of(node, Reason::UnknownOp { nearest: None }))
 }

@@ -14,6 +14,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::unionfind::UnionFind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::call_values::read_in_front_of_calls;
 use super::contexts::Contexts;
 use crate::data::GraphData;
 use crate::error::GraphError;
@@ -27,8 +28,8 @@ pub use op::REGION;
 
 /// Collapses each region into one node. A region is a connected set of nodes that may run never or
 /// many times, with all nodes on paths that leave the region and come back. The region itself
-/// becomes a function of the library. With `find`, which finds an op by its name, a region takes the values of variables
-/// on other devices that it only reads.
+/// becomes a function of the library. With `find`, which finds an op by its name, regions and calls of functions take the
+/// values of variables on other devices that they only read.
 ///
 /// # Errors
 /// A region that uses other resources of several devices: it runs on one.
@@ -36,6 +37,10 @@ pub fn collapse(
     mut simplified: Simplified,
     find: Option<FindOp<'_>>,
 ) -> Result<Simplified, GraphError> {
+    let hoisted = match find {
+        Some(find) => read_in_front_of_calls(&mut simplified, find)?,
+        None => false,
+    };
     let graph = &simplified.graph;
     let all: Vec<NodeId> = graph.ids().collect();
     let contexts = Contexts::new(graph, &all);
@@ -43,7 +48,7 @@ pub fn collapse(
         .nodes()
         .map(|(id, n)| contexts.in_control_flow(n, id))
         .collect();
-    if !flows.contains(&true) {
+    if !flows.contains(&true) && !hoisted {
         return Ok(simplified);
     }
     let mut group = groups(graph, &flows);

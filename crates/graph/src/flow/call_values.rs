@@ -1,0 +1,353 @@
+//! Reads of variables that a called function does not write, moved in front of the call. A function runs on one device: it
+//! takes the values of variables on other devices, in place of their handles.
+
+use smallvec::SmallVec;
+use thalweg_tensor::DType;
+
+use super::value_readers::{find_op, on_value, passes, value_op};
+use crate::attr::{Attr, Func};
+use crate::data::GraphData;
+use crate::error::GraphError;
+use crate::function::{Function, MAX_CALL_DEPTH, calls};
+use crate::node::{Fact, Node, NodeId, OutputId};
+use crate::op::{Calls, FindOp};
+use crate::simplified::Simplified;
+
+/// The handle behind an input of a call, if loops hand it through; otherwise the input.
+pub(crate) fn handle_of_call(graph: &GraphData, call: &Node, input: OutputId) -> OutputId {
+    match is_call(call) {
+        true => handle_behind(graph, input),
+        false => input,
+    }
+}
+
+/// The handle that a loop hands through to this output; the output itself if it is no such one.
+fn handle_behind(graph: &GraphData, mut output: OutputId) -> OutputId {
+    loop {
+        let node = graph.node(output.node);
+        let index = output.index as usize;
+        let is_handle = graph
+            .fact(output)
+            .is_some_and(|f| f.dtype == DType::Resource);
+        if node.op.calls != Calls::Loop || !is_handle || !hands_through(graph, node, index) {
+            return output;
+        }
+        output = node.inputs[index];
+    }
+}
+
+/// `true` if the body of a loop returns this argument as it is.
+fn hands_through(graph: &GraphData, node: &Node, index: usize) -> bool {
+    let body = node.attrs.func("body");
+    let Some(body) = body.and_then(|f| graph.function(&f.name)) else {
+        return false;
+    };
+    let (Some(mut output), Some(argument)) =
+        (body.outputs.get(index).copied(), body.inputs.get(index))
+    else {
+        return false;
+    };
+    while body.body.node(output.node).op.name == "Identity" {
+        output = body.body.node(output.node).inputs[0];
+    }
+    output.node == *argument
+}
+
+/// `true` if a call can take a variable's value in place of the handle at this input: the called functions, and those that
+/// they call, use it for reads only. A loop may hand it to the next turn.
+pub(crate) fn can_take_value(graph: &GraphData, id: NodeId, input: usize) -> bool {
+    let node = graph.node(id);
+    let handle = handle_behind(graph, node.inputs[input]);
+    let of_variable = graph
+        .fact(handle)
+        .is_some_and(|f| f.dtype == DType::Resource && f.variable.is_some());
+    is_call(node)
+        && of_variable
+        && graph.node(handle.node).inputs.is_empty()
+        && only_reads(graph, node, input, 0)
+}
+
+fn only_reads(library: &GraphData, node: &Node, input: usize, depth: usize) -> bool {
+    let names = calls(node.attrs.iter().map(|(_, a)| a));
+    if names.is_empty() || depth > MAX_CALL_DEPTH {
+        return false;
+    }
+    let body = (node.op.calls == Calls::Loop).then(|| node.attrs.func("body"));
+    let body = body.flatten().map(|f| f.name.as_str());
+    names.into_iter().all(|name| {
+        let Some(function) = library.function(name) else {
+            return false;
+        };
+        let handed = argument(node, function, input)
+            .and_then(|at| results_of_handle(library, function, at, depth + 1));
+        match body == Some(name) {
+            true => handed.as_deref() == Some(&[input]),
+            false => handed.as_deref() == Some(&[]),
+        }
+    })
+}
+
+/// The argument of a function that an input of its call is: arguments are the last inputs.
+fn argument(node: &Node, function: &Function, input: usize) -> Option<usize> {
+    (input + function.inputs.len()).checked_sub(node.inputs.len())
+}
+
+/// The results that are the handle of an argument; `None` if something else than a read uses it.
+fn results_of_handle(
+    library: &GraphData,
+    function: &Function,
+    argument: usize,
+    depth: usize,
+) -> Option<Vec<usize>> {
+    let mut carriers = vec![OutputId {
+        node: *function.inputs.get(argument)?,
+        index: 0,
+    }];
+    for (id, node) in function.body.nodes() {
+        for i in carried(node, &carriers) {
+            if is_call(node) && only_reads(library, node, i, depth) {
+                if node.op.calls == Calls::Loop {
+                    carriers.push(OutputId {
+                        node: id,
+                        index: i as u32,
+                    });
+                }
+            } else if i == 0 && passes(node) {
+                let outputs = 0..node.outputs.len() as u32;
+                carriers.extend(outputs.map(|index| OutputId { node: id, index }));
+            } else if i > 0 || value_op(node).is_none() {
+                return None;
+            }
+        }
+    }
+    let handed = function.outputs.iter().enumerate();
+    let handed = handed.filter(|(_, output)| carriers.contains(output));
+    Some(handed.map(|(i, _)| i).collect())
+}
+
+/// The inputs of a node that are among these outputs.
+fn carried(node: &Node, carriers: &[OutputId]) -> SmallVec<[usize; 2]> {
+    let inputs = node.inputs.iter().enumerate();
+    inputs
+        .filter(|(_, input)| carriers.contains(input))
+        .map(|(i, _)| i)
+        .collect()
+}
+
+fn is_call(node: &Node) -> bool {
+    !calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
+}
+
+/// Reads variables of other devices in front of the calls that only read them. Each added node is last in the graph; the
+/// result is `true` if there is one.
+///
+/// # Errors
+/// The registry lacks an op.
+pub(super) fn read_in_front_of_calls(
+    simplified: &mut Simplified,
+    find: FindOp<'_>,
+) -> Result<bool, GraphError> {
+    let nodes = simplified.graph.len();
+    for id in simplified.graph.ids() {
+        let graph = &simplified.graph;
+        let node = graph.node(id);
+        let device = |n: NodeId| simplified.devices[n.index()];
+        let is_fetched = |i: usize| {
+            let given = OutputId {
+                node: id,
+                index: i as u32,
+            };
+            node.op.calls == Calls::Loop && simplified.fetches.contains(&given)
+        };
+        let moved: SmallVec<[usize; 2]> = (0..node.inputs.len())
+            .filter(|&i| device(handle_behind(graph, node.inputs[i]).node) != device(id))
+            .filter(|&i| can_take_value(graph, id, i) && !is_fetched(i))
+            .collect();
+        if !moved.is_empty() {
+            read_in_front(simplified, id, &moved, find)?;
+        }
+    }
+    Ok(simplified.graph.len() > nodes)
+}
+
+/// Reads the variables behind these inputs of a call, after all nodes that the call waits for, and calls functions that
+/// take the values.
+fn read_in_front(
+    simplified: &mut Simplified,
+    id: NodeId,
+    moved: &[usize],
+    find: FindOp<'_>,
+) -> Result<(), GraphError> {
+    let mut node = Node::clone(simplified.graph.node(id));
+    let handles: SmallVec<[(usize, OutputId); 2]> = moved
+        .iter()
+        .map(|&i| (i, handle_behind(&simplified.graph, node.inputs[i])))
+        .collect();
+    // A handle from a loop waits for the loop.
+    let waits = |n: &NodeId| !handles.iter().any(|(_, handle)| handle.node == *n);
+    let inputs = node.inputs.iter().map(|input| input.node);
+    let before = inputs.chain(node.controls.iter().copied()).filter(waits);
+    let mut before: SmallVec<[NodeId; 2]> = before.collect();
+    before.sort_unstable();
+    before.dedup();
+    let mut values = vec![None; node.inputs.len()];
+    for (i, handle) in handles {
+        let source = simplified.graph.node(handle.node);
+        let read = find_op(source, "ReadVariableOp", find)?;
+        let name = format!("{}/{}/value", node.name, source.name);
+        let value = simplified.push_read(read, name, handle, before.clone())?;
+        simplified.graph.close(id, i, value);
+        values[i] = simplified.graph.fact(value).cloned();
+        if node.op.calls == Calls::Loop {
+            bypass(simplified, id, i, handle);
+        }
+    }
+    node.inputs = simplified.graph.node(id).inputs.clone();
+    let prefix = node.name.clone();
+    call_on_values(&mut simplified.graph, &mut node, &values, &prefix, find)?;
+    simplified.graph.replace(id, node);
+    Ok(())
+}
+
+/// Makes the users of a handle that a loop hands through take it from its source, after the loop, and run there if they
+/// are no calls.
+fn bypass(simplified: &mut Simplified, id: NodeId, index: usize, handle: OutputId) {
+    let given = OutputId {
+        node: id,
+        index: index as u32,
+    };
+    let graph = &mut simplified.graph;
+    let users: Vec<NodeId> = graph.consumers(id).collect();
+    for user in users {
+        let node = graph.node(user).clone();
+        let inputs = node.inputs.iter().enumerate();
+        for (i, _) in inputs.filter(|(_, input)| **input == given) {
+            graph.close(user, i, handle);
+            graph.wait_for(user, id);
+            if !is_call(&node) {
+                simplified.devices[user.index()] = simplified.devices[handle.node.index()];
+            }
+        }
+    }
+}
+
+/// Makes a call take values: `values` has the fact of each that is new, by input. The functions that it calls then are
+/// defined in the library, with names that begin with `prefix`.
+fn call_on_values(
+    library: &mut GraphData,
+    node: &mut Node,
+    values: &[Option<Fact>],
+    prefix: &str,
+    find: FindOp<'_>,
+) -> Result<(), GraphError> {
+    let names: Vec<String> = calls(node.attrs.iter().map(|(_, a)| a))
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    for name in names {
+        if let Some(function) = library.function(&name).cloned() {
+            let first = values.len().saturating_sub(function.inputs.len());
+            let name = format!("{prefix}/{name}");
+            let function = function_on_values(library, &function, &values[first..], name, find)?;
+            library.define(function);
+        }
+    }
+    let rename = |f: &Func| Func {
+        name: format!("{prefix}/{}", f.name),
+        attrs: f.attrs.clone(),
+    };
+    for (name, attr) in node.attrs.clone().iter() {
+        let new = match attr {
+            Attr::Func(f) => Attr::Func(rename(f)),
+            Attr::Funcs(all) => Attr::Funcs(all.iter().map(rename).collect()),
+            Attr::Types(types) if ["Tin", "T"].contains(&name) => {
+                let mut types = types.clone();
+                let first = values.len().saturating_sub(types.len());
+                for (ty, value) in types.iter_mut().zip(&values[first..]) {
+                    *ty = value.as_ref().map_or(*ty, |f| f.dtype);
+                }
+                Attr::Types(types)
+            }
+            // A loop gives what it takes.
+            Attr::Shapes(shapes)
+                if shapes.len() == values.len() && node.op.calls == Calls::Loop =>
+            {
+                let mut shapes = shapes.clone();
+                for (shape, value) in shapes.iter_mut().zip(values) {
+                    if let Some(value) = value {
+                        shape.clone_from(&value.shape);
+                    }
+                }
+                Attr::Shapes(shapes)
+            }
+            _ => continue,
+        };
+        node.attrs.set(name.to_owned(), new);
+    }
+    if node.op.calls == Calls::Loop {
+        for (output, value) in node.outputs.iter_mut().zip(values) {
+            if let Some(value) = value {
+                *output = value.clone();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The function of this name that takes values in place of handles: `values` has the fact of each, by argument.
+fn function_on_values(
+    library: &mut GraphData,
+    function: &Function,
+    values: &[Option<Fact>],
+    name: String,
+    find: FindOp<'_>,
+) -> Result<Function, GraphError> {
+    let mut new = Function {
+        name,
+        ..function.clone()
+    };
+    let mut carriers: Vec<OutputId> = Vec::new();
+    for (at, value) in values.iter().enumerate() {
+        let Some(value) = value else { continue };
+        let id = new.inputs[at];
+        let mut node = Node::clone(new.body.node(id));
+        node.attrs.set("T", Attr::Type(value.dtype));
+        node.outputs = SmallVec::from_elem(value.clone(), 1);
+        new.body.replace(id, node);
+        new.arguments[at].dtype = value.dtype;
+        carriers.push(OutputId { node: id, index: 0 });
+    }
+    for id in function.body.ids() {
+        let found = carried(new.body.node(id), &carriers);
+        if found.is_empty() {
+            continue;
+        }
+        let mut node = Node::clone(new.body.node(id));
+        let called = is_call(&node);
+        if called {
+            let inputs = node.inputs.iter().enumerate();
+            let values: Vec<Option<Fact>> = inputs
+                .map(|(i, input)| found.contains(&i).then(|| new.body.fact(*input).cloned())?)
+                .collect();
+            call_on_values(library, &mut node, &values, &new.name, find)?;
+        } else {
+            node = on_value(&new.body, id, find)?;
+        }
+        let outputs = 0..node.outputs.len();
+        let carries = |i: &usize| match called {
+            true => node.op.calls == Calls::Loop && found.contains(i),
+            false => passes(&node) && value_op(function.body.node(id)).is_none(),
+        };
+        carriers.extend(outputs.filter(carries).map(|i| OutputId {
+            node: id,
+            index: i as u32,
+        }));
+        new.body.replace(id, node);
+    }
+    for (result, output) in new.results.iter_mut().zip(&new.outputs) {
+        if carriers.contains(output) {
+            result.dtype = new.body.fact(*output).map_or(result.dtype, |f| f.dtype);
+        }
+    }
+    Ok(new)
+}
