@@ -519,6 +519,17 @@ def variables_of_another_task(target):
 
         return v1.while_loop(lambda i, s: i < 3, body, (0, 0.0), parallel_iterations=1)[1], 12.0
 
+    def mapped_with_another_variable(v, on):
+        # Lists and optionals stay within a task: the loop stands with them.
+        w = v1.get_variable("added", initializer=np.float32(1))
+        return tf.reduce_sum(tf.map_fn(lambda x: x * v + w, tf.range(3.0))), 9.0
+
+    def gradients_of_a_branch_with_another_variable(v, on):
+        with v1.device(None):
+            w = v1.get_variable("scaled", initializer=np.float32(5))
+            result = v1.cond(on, lambda: v * w, lambda: v - w)
+            return tf.add_n([tf.convert_to_tensor(g) for g in tf.gradients(result, [v, w])]), 7.0
+
     programs = (
         used,
         updated,
@@ -534,6 +545,8 @@ def variables_of_another_task(target):
         gradients_of_a_loop_with_another_variable,
         with_another_variable_in_a_branch,
         updated_in_a_loop_beside_another_variable,
+        mapped_with_another_variable,
+        gradients_of_a_branch_with_another_variable,
     )
     for resources in (False, True):
         for v2 in (False, True):

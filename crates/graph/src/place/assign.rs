@@ -134,7 +134,7 @@ impl<'a> Placer<'a> {
     /// Joins the users of a resource to its source. A call of a function that only reads a variable can take its value from
     /// another device: it follows the other resources first, and then the variable if it can.
     fn join_users_of_resources(&mut self) -> Result<(), PlaceError> {
-        let mut reads: Vec<(usize, usize)> = Vec::new();
+        let mut reads: Vec<(usize, NodeId)> = Vec::new();
         for (id, node) in self.data.nodes() {
             for (i, &input) in node.inputs.iter().enumerate() {
                 let takes_reference = node.input_arg(i).is_some_and(|a| a.reference);
@@ -149,18 +149,32 @@ impl<'a> Placer<'a> {
                     id.index(),
                 );
                 if can_take_value(self.data, id, i) {
-                    reads.push((source, user));
+                    reads.push((source, id));
                     continue;
                 }
                 let joined = self.groups.join_resource(source, user, self.options.soft);
                 joined.map_err(|join_error| self.join_error(id, input.node, true, join_error))?;
             }
         }
-        for (source, user) in reads {
+        for (source, id) in reads {
             // An error is a call on another device.
-            let _ = self.groups.join_resource(source, user, self.options.soft);
+            let _ = match self.has_variants(id) {
+                true => self.groups.join_unmoved(source, id.index()),
+                false => self
+                    .groups
+                    .join_resource(source, id.index(), self.options.soft),
+            };
         }
         Ok(())
+    }
+
+    /// `true` if a node takes or gives variants: lists and optionals, which stay within a task.
+    fn has_variants(&self, id: NodeId) -> bool {
+        let node = self.data.node(id);
+        let inputs = node.inputs.iter().filter_map(|i| self.data.fact(*i));
+        inputs
+            .chain(&node.outputs)
+            .any(|f| f.dtype == DType::Variant)
     }
 
     /// Joins the nodes of each colocation group: a node is in the group of its own name, and a name

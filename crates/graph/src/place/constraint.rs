@@ -213,4 +213,10 @@ impl Constraints {
         let brought = self.get(a).moved_to(self.get(source))?;
         Ok(self.id(brought))
     }
+
+    /// `true` if a group with the constraint `b` would get its job or task from one with the constraint `a`.
+    pub fn names_task_alone(&self, a: u32, b: u32) -> bool {
+        let (a, b) = (&self.get(a).requested, &self.get(b).requested);
+        a.job.is_some() && b.job.is_none() || a.task.is_some() && b.task.is_none()
+    }
 }

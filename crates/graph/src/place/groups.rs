@@ -123,4 +123,14 @@ impl Groups {
             self.members[to].constraint = wanted;
         })
     }
+
+    /// Joins `user` to the group of a resource that it can do without, unless that would move it to another task.
+    pub fn join_unmoved(&mut self, source: usize, user: usize) -> Result<(), JoinError> {
+        let [from, to] = [source, user].map(|n| self.root(n));
+        let (from, to) = (self.members[from].constraint, self.members[to].constraint);
+        match self.constraints.names_task_alone(from, to) {
+            true => Ok(()),
+            false => self.join(source, user, false),
+        }
+    }
 }
