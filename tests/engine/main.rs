@@ -16,6 +16,7 @@ mod fusion;
 mod golden_graphs;
 mod gradients;
 mod graph_errors;
+mod hook_intervals;
 mod layer_arguments;
 mod layer_cases;
 mod layer_options;

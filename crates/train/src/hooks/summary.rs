@@ -23,7 +23,8 @@ pub struct SummarySaverHook {
     folder: Option<PathBuf>,
     writer: Option<SummaryWriter>,
     due: bool,
-    steps: i64,
+    /// Global step after the next run.
+    next: i64,
 }
 
 impl SummarySaverHook {
@@ -35,7 +36,7 @@ impl SummarySaverHook {
             folder: Some(folder.into()),
             writer: None,
             due: false,
-            steps: 0,
+            next: 1,
         }
     }
 
@@ -47,25 +48,26 @@ impl SummarySaverHook {
             folder: None,
             writer: Some(writer),
             due: false,
-            steps: 0,
+            next: 1,
         }
     }
 }
 
 impl SessionRunHook for SummarySaverHook {
     fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
-        self.steps = session.global_step()?.unwrap_or(0);
+        let restored = session.global_step()?.unwrap_or(0);
+        self.next = restored.saturating_add(1);
         if let (None, Some(folder)) = (&self.writer, &self.folder) {
             self.writer = session.summary_writer(folder);
         }
         // TensorBoard drops events that an earlier run wrote of later steps.
-        let start = |w: &SummaryWriter| w.session_log(SessionEvent::Start, self.steps);
+        let start = |w: &SummaryWriter| w.session_log(SessionEvent::Start, restored);
         session.write_summary(&mut self.writer, start);
         Ok(())
     }
 
     fn before_run(&mut self, run: &mut BeforeRun<'_>) -> Result<(), TrainError> {
-        self.due = self.timer.is_due(self.steps);
+        self.due = self.timer.is_due(self.next);
         if self.due {
             run.fetch(Fetch::Value(self.summary));
         }
@@ -75,9 +77,9 @@ impl SessionRunHook for SummarySaverHook {
     fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
         let step = match run.step_before() {
             Some(before) => before.saturating_add(1),
-            None => self.steps + 1,
+            None => self.next,
         };
-        self.steps = step;
+        self.next = step.saturating_add(1);
         if !self.due {
             return Ok(());
         }
