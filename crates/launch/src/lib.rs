@@ -27,6 +27,7 @@
 
 mod elastic;
 mod error;
+mod free_ports;
 mod hosts;
 mod job;
 mod local_cluster;

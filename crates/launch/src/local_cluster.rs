@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::error::{LaunchError, Result};
+use crate::free_ports::free_ports;
 use crate::job::{JobExit, run_tasks};
 use crate::program::program_path;
 use crate::task::TaskSpec;
@@ -73,28 +74,38 @@ impl LocalCluster {
 
     /// Addresses of the tasks, by job.
     fn addresses(&self, counts: [usize; 2]) -> Result<[Vec<String>; 2]> {
-        let mut all = [Vec::new(), Vec::new()];
         // Sockets stay bound until all ports are found, so that no port is found twice.
-        let mut bound = Vec::new();
+        let mut sockets = match self.free_ports {
+            true => free_ports(counts[0] + counts[1])
+                .map_err(|e| LaunchError::of_attempt(e, |e| self.no_port(0, &e)))?,
+            false => self.fixed_ports(counts)?,
+        };
+        let workers = sockets.split_off(counts[0]);
+        let addresses = |sockets: &[TcpListener]| {
+            let all = sockets.iter().map(|s| Ok(s.local_addr()?.to_string()));
+            all.collect::<Result<Vec<String>>>()
+        };
+        Ok([addresses(&sockets)?, addresses(&workers)?])
+    }
+
+    /// Sockets on the fixed ports of all tasks.
+    fn fixed_ports(&self, counts: [usize; 2]) -> Result<Vec<TcpListener>> {
+        let mut sockets = Vec::new();
         for (job, &count) in counts.iter().enumerate() {
             for index in 0..count {
-                let port = match self.free_ports {
-                    true => 0,
-                    // The workers' ports end where the servers' begin.
-                    false if job == 1 && index >= usize::from(FIRST_PORTS[0] - FIRST_PORTS[1]) => {
-                        return Err("so many workers need --free-ports".into());
-                    }
-                    false => u16::try_from(index)
-                        .ok()
-                        .and_then(|i| FIRST_PORTS[job].checked_add(i))
-                        .ok_or("so many tasks need --free-ports")?,
-                };
+                // The workers' ports end where the servers' begin.
+                if job == 1 && index >= usize::from(FIRST_PORTS[0] - FIRST_PORTS[1]) {
+                    return Err("so many workers need --free-ports".into());
+                }
+                let port = u16::try_from(index)
+                    .ok()
+                    .and_then(|i| FIRST_PORTS[job].checked_add(i))
+                    .ok_or("so many tasks need --free-ports")?;
                 let socket = TcpListener::bind(("127.0.0.1", port))
                     .map_err(|e| LaunchError::of_attempt(e, |e| self.no_port(port, &e)))?;
-                all[job].push(socket.local_addr()?.to_string());
-                bound.push(socket);
+                sockets.push(socket);
             }
         }
-        Ok(all)
+        Ok(sockets)
     }
 }
