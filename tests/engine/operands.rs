@@ -34,6 +34,21 @@ fn a_literal_takes_the_tensors_dtype_on_either_side() {
 }
 
 #[test]
+fn numbers_in_variables_of_the_program_and_methods_of_a_value_need_no_conversion() {
+    let g = Graph::new();
+    let x = g.constant([1.0f32, 2.0]);
+    let w = g.variable("w", [3.0f32, 5.0]);
+    let (rate, count) = (0.5f32, 2i64);
+    let y = (x * rate).square() + w.square() * count - 0.5 * w / 1;
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let y: Vec<f32> = session.run(y, []).unwrap();
+    assert_eq!(y, [0.25 + 18.0 - 1.5, 1.0 + 50.0 - 2.5]);
+    let wide = g.constant([1.0f64]) * 0.1f32;
+    assert_eq!(value(wide), Tensor::from([f64::from(0.1f32)]));
+}
+
+#[test]
 fn a_literal_outside_the_dtype_is_a_mistake_with_advice() {
     let said = |build: &dyn for<'g> Fn(&'g Graph) -> Output<'g>| {
         let g = Graph::new();

@@ -68,7 +68,7 @@ pub use infer::{Infer, InferError};
 pub use literal::{Literal, scalar_of};
 pub use node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
 pub use op::{OpDef, Registry};
-pub use output::{Operation, Output};
+pub use output::{Operand, Operation, Output};
 pub use partition::{Partitioned, partition};
 pub use place::{PlaceError, Placement};
 pub use value::Value;

@@ -38,6 +38,12 @@ impl From<i64> for Literal {
     }
 }
 
+impl From<f32> for Literal {
+    fn from(value: f32) -> Literal {
+        Literal::from(f64::from(value))
+    }
+}
+
 impl From<f64> for Literal {
     fn from(value: f64) -> Literal {
         Literal::Float(value)

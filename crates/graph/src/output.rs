@@ -238,17 +238,42 @@ fn binary<'g>(op: &str, a: Output<'g>, b: Output<'g>) -> Output<'g> {
     a.graph.op(op).input(a).input(b).output()
 }
 
-// One type of literal on either side. With one float and one integer type the compiler infers the
-// types of `1` and `0.5`, also in the middle of an expression.
-macro_rules! literals {
-    ($Trait:ident $method:ident $op:literal $number:ty) => {
-        impl<'g> $Trait<$number> for Output<'g> {
-            type Output = Output<'g>;
+/// The right side of `+`, `-`, `*` and `/` beside an output: an output, a variable, or a number, which takes the output's
+/// dtype. On the left side stands an output, a variable, or a number of type `f64` or `i32`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot stand beside an output in `+`, `-`, `*` or `/`",
+    label = "neither an output, a variable nor a number",
+    note = "a tensor or an array becomes an output by `g.constant(...)`"
+)]
+pub trait Operand<'g> {
+    /// The operand as an output beside another one.
+    #[track_caller]
+    fn beside(self, other: Output<'g>) -> Output<'g>;
+}
+
+impl<'g> Operand<'g> for Output<'g> {
+    fn beside(self, _: Output<'g>) -> Output<'g> {
+        self
+    }
+}
+
+macro_rules! number_operands {
+    ($($number:ty)*) => {$(
+        impl<'g> Operand<'g> for $number {
             #[track_caller]
-            fn $method(self, rhs: $number) -> Output<'g> {
-                binary($op, self, self.constant_like(rhs))
+            fn beside(self, other: Output<'g>) -> Output<'g> {
+                other.constant_like(self)
             }
         }
+    )*};
+}
+
+number_operands! { f64 f32 i64 i32 }
+
+// A number on the left side: with one float and one integer type the compiler infers the types of `1` and `0.5`, also in
+// the middle of an expression.
+macro_rules! numbers_on_the_left {
+    ($Trait:ident $method:ident $op:literal $($number:ty)*) => {$(
         impl<'g> $Trait<Output<'g>> for $number {
             type Output = Output<'g>;
             #[track_caller]
@@ -256,22 +281,20 @@ macro_rules! literals {
                 binary($op, rhs.constant_like(self), rhs)
             }
         }
-    };
+    )*};
 }
 
-// The four binary operators, between outputs and with a number on either side. A trait's method
-// cannot be generic over the operator, so a macro writes the impls.
+// The four binary operators. A trait's method cannot be generic over the operator, so a macro writes the impls.
 macro_rules! operators {
     ($($Trait:ident $method:ident $op:literal;)*) => {$(
-        impl<'g, R: Into<Output<'g>>> $Trait<R> for Output<'g> {
+        impl<'g, R: Operand<'g>> $Trait<R> for Output<'g> {
             type Output = Output<'g>;
             #[track_caller]
             fn $method(self, rhs: R) -> Output<'g> {
-                binary($op, self, rhs.into())
+                binary($op, self, rhs.beside(self))
             }
         }
-        literals! { $Trait $method $op f64 }
-        literals! { $Trait $method $op i32 }
+        numbers_on_the_left! { $Trait $method $op f64 i32 }
     )*};
 }
 

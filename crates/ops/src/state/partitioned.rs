@@ -1,6 +1,6 @@
 //! Partitioned variables: a variable in parts, which can lie on several devices.
 
-use thalweg_graph::{Graph, Output, Reason, Value, VariableSlice};
+use thalweg_graph::{Graph, Operand, Output, Reason, Value, VariableSlice};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Tensor};
 
@@ -38,6 +38,12 @@ impl<'g> PartitionedVariable<'g> {
     /// The whole value.
     pub fn value(&self) -> Output<'g> {
         self.value
+    }
+}
+
+impl<'g> Operand<'g> for &PartitionedVariable<'g> {
+    fn beside(self, _: Output<'g>) -> Output<'g> {
+        self.into()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Variables, and the nodes that declare one.
 
-use thalweg_graph::{Graph, Operation, Output, Reason, Value, VariableInfo};
+use thalweg_graph::{Graph, Operand, Operation, Output, Reason, Value, VariableInfo};
 use thalweg_tensor::{DType, Shape};
 
 /// A tensor that outlives steps, and is updated by them.
@@ -144,7 +144,34 @@ impl<'g> From<Variable<'g>> for Output<'g> {
     }
 }
 
-// The four operators with a variable on the left; a trait's method cannot be generic over them.
+impl<'g> Operand<'g> for Variable<'g> {
+    fn beside(self, _: Output<'g>) -> Output<'g> {
+        self.value
+    }
+}
+
+/// A variable stands for its value: `w.square()` is `w.value().square()`.
+impl<'g> std::ops::Deref for Variable<'g> {
+    type Target = Output<'g>;
+
+    fn deref(&self) -> &Output<'g> {
+        &self.value
+    }
+}
+
+macro_rules! numbers_on_the_left {
+    ($Trait:ident $method:ident $op:tt $($number:ty)*) => {$(
+        impl<'g> std::ops::$Trait<Variable<'g>> for $number {
+            type Output = Output<'g>;
+            #[track_caller]
+            fn $method(self, rhs: Variable<'g>) -> Output<'g> {
+                self $op rhs.value
+            }
+        }
+    )*};
+}
+
+// The four operators with a variable on either side; a trait's method cannot be generic over them.
 macro_rules! operators {
     ($($Trait:ident $method:ident $op:tt;)*) => {$(
         impl<'g, R> std::ops::$Trait<R> for Variable<'g>
@@ -157,6 +184,7 @@ macro_rules! operators {
                 self.value $op rhs
             }
         }
+        numbers_on_the_left! { $Trait $method $op f64 i32 }
     )*};
 }
 
