@@ -9,7 +9,7 @@
 //! std::fs::create_dir_all(&folder)?;
 //! // A checkpoint has no extension: dots are part of its prefix.
 //! for name in ["w.npz", "w.safetensors", "model.ckpt-10"] {
-//!     save_weights(&folder.join(name), [("w", Tensor::scalar(2.0f32))])?;
+//!     save_weights(folder.join(name), [("w", Tensor::scalar(2.0f32))])?;
 //!     let weights = Weights::open(&folder.join(name))?;
 //!     assert_eq!(weights.names(), ["w"]);
 //!     assert_eq!(weights.tensor("w")?.to_scalar::<f32>()?, 2.0);
@@ -235,9 +235,10 @@ const OTHER_EXTENSIONS: [&str; 14] = [
 /// # Errors
 /// Those of the formats; [`CheckpointError::Unsupported`] for the extension of another format.
 pub fn save_weights<N: Into<String>>(
-    path: &Path,
+    path: impl AsRef<Path>,
     weights: impl IntoIterator<Item = (N, Tensor)>,
 ) -> Result<(), CheckpointError> {
+    let path = path.as_ref();
     let disk = &disk::system();
     let weights = weights
         .into_iter()

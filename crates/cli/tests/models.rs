@@ -39,7 +39,7 @@ fn graph() -> Graph {
 fn weights(folder: &Folder, name: &str, more: f32) -> String {
     let w = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0].map(|v| v + more);
     let w = Tensor::new(&[3, 2], &w).unwrap();
-    save_weights(&folder.join(name), [("w", w)]).unwrap();
+    save_weights(folder.join(name), [("w", w)]).unwrap();
     folder.at(name)
 }
 
@@ -119,7 +119,7 @@ fn graphs_of_a_cluster_run_locally_with_values_of_a_checkpoint() {
         assert_eq!(result(&out, "y/0"), [12.0, 15.0]);
     }
     let model = folder.at("g.pb");
-    save_weights(&folder.join("other.npz"), [("v", Tensor::scalar(1.0f32))]).unwrap();
+    save_weights(folder.join("other.npz"), [("v", Tensor::scalar(1.0f32))]).unwrap();
     let other = folder.at("other.npz");
     let run = [
         "run",
@@ -231,10 +231,10 @@ fn weights_are_shown_converted_and_compared() {
     let mut all = vec![("v", Tensor::scalar(1i64)), ("k", Tensor::scalar(1i64))];
     let w = Tensor::new(&[3, 2], &[1.0f32, 2.0, 3.5, 4.0, 5.0, 6.25]).unwrap();
     all.push(("w", w));
-    save_weights(&folder.join("d.npz"), all.clone()).unwrap();
+    save_weights(folder.join("d.npz"), all.clone()).unwrap();
     all[1].1 = Tensor::scalar(1i32);
     all.remove(0);
-    save_weights(&folder.join("e.npz"), all).unwrap();
+    save_weights(folder.join("e.npz"), all).unwrap();
 
     let of = |a: &str, b: &str, more: &[&str]| {
         let (a, b) = (folder.at(a), folder.at(b));

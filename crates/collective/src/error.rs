@@ -7,7 +7,7 @@ use thalweg_tensor::DType;
 use thiserror::Error;
 
 /// Error of a collective, or of a rank as a whole.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CollectiveError {
     /// A rank is lost.
@@ -57,6 +57,13 @@ pub enum CollectiveError {
     /// The job has ended, for this reason.
     #[error("ended: {0}")]
     Ended(String),
+}
+
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
+impl std::fmt::Debug for CollectiveError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl CollectiveError {

@@ -60,7 +60,7 @@ fn header(data_bytes: usize) -> [u8; HEADER_BYTES] {
 }
 
 /// Error of a [`RecordReader`].
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
     /// The source cannot be read.
@@ -78,6 +78,13 @@ pub enum RecordError {
     /// The checksum of the data does not match.
     #[error("the data of a record do not match their checksum")]
     DataChecksum,
+}
+
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
+impl std::fmt::Debug for RecordError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Reads the records of a source one at a time.

@@ -61,7 +61,7 @@ impl ExportOptions {
 }
 
 /// The reason why a graph could not be exported.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ExportError {
     /// More bytes than a message may have.
@@ -82,6 +82,13 @@ pub enum ExportError {
         /// The reason.
         value: ValueError,
     },
+}
+
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
+impl std::fmt::Debug for ExportError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Converts a graph to a message: its nodes in the order of building, with every attribute, and its

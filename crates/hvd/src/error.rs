@@ -8,7 +8,7 @@ use thalweg_train::{StepFailure, TrainError};
 use thiserror::Error;
 
 /// Error of meeting other ranks, or of a collective.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum HvdError {
     /// A collective failed.
@@ -33,6 +33,13 @@ pub enum HvdError {
     /// A thread cannot be started.
     #[error("the thread of the collectives cannot be started: {0}")]
     Thread(#[source] std::io::Error),
+}
+
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
+impl std::fmt::Debug for HvdError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl HvdError {

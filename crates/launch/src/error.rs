@@ -6,7 +6,7 @@ use thalweg_protection::ProtectionError;
 use thiserror::Error;
 
 /// Error of a launch, before its job runs or while workers are started.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// Options that cannot be used, or that this host and the others cannot fulfil.
@@ -32,6 +32,13 @@ pub enum LaunchError {
     /// Any other error of the system.
     #[error(transparent)]
     Io(io::Error),
+}
+
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
+impl std::fmt::Debug for LaunchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl LaunchError {

@@ -5,7 +5,7 @@ use thalweg_train::TrainError;
 use crate::mode::VariableUpdate;
 
 /// Contradicting options, or a specification that cannot be parsed. Mistakes in the model itself are kept in the graph.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ParallelError {
     /// The name of a mode is unknown.
@@ -95,6 +95,13 @@ pub enum ParallelError {
     /// Variables could not be initialized.
     #[error(transparent)]
     Train(#[from] TrainError),
+}
+
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
+impl std::fmt::Debug for ParallelError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 fn names() -> String {

@@ -8,7 +8,7 @@ use thiserror::Error;
 pub(crate) const MIN_TOKEN_LENGTH: usize = 16;
 
 /// Error of keys.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ProtectionError {
     /// A file cannot be read.
@@ -57,4 +57,11 @@ pub enum ProtectionError {
     /// The certificates or the key cannot be used.
     #[error("these certificates and this key cannot be used: {0}; see `thalweg protect`")]
     Certificates(String),
+}
+
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
+impl std::fmt::Debug for ProtectionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }

@@ -31,7 +31,7 @@ pub struct ClusterSpec {
 }
 
 /// Error of the description of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SpecError {
     /// A name that no device string can have.
@@ -86,6 +86,13 @@ pub enum SpecError {
         /// The reason.
         reason: String,
     },
+}
+
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
+impl std::fmt::Debug for SpecError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// A task: its job and its number in the job.
