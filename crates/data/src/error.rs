@@ -199,10 +199,10 @@ pub enum DataError {
     #[error("the data set is empty: no batch can be drawn from it")]
     EmptySplit,
 
-    /// There are more images than a permutation of `u32` can number.
-    #[error("{found} images are more than can be shuffled ({})", u32::MAX)]
-    TooManyImages {
-        /// Number of images.
+    /// There are more examples than a permutation of `u32` can number.
+    #[error("{found} examples are more than can be shuffled ({})", u32::MAX)]
+    TooManyExamples {
+        /// Number of examples.
         found: usize,
     },
 
@@ -215,6 +215,15 @@ pub enum DataError {
         expected: usize,
         /// Number of elements that it holds.
         found: usize,
+    },
+
+    /// Tensors without a row for each example.
+    #[error(
+        "tensors of shapes {shapes:?} are no examples: give tensors of numbers or strings whose first dimensions are equal"
+    )]
+    Rows {
+        /// Shape of each tensor.
+        shapes: Vec<Vec<usize>>,
     },
 
     /// There is no memory for a batch.

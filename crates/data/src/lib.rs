@@ -5,6 +5,7 @@
 //! | `idx` | IDX files, gzipped or not: arrays of bytes ([`Idx`]) |
 //! | `split` | images with a label each ([`Split`]) |
 //! | `mnist` | MNIST and data sets in its form: four IDX files ([`Mnist`]) |
+//! | `tensor_batches` | batches of a program's own tensors ([`TensorBatches`], [`chunks`], [`split`]) |
 //! | `batches` | shuffled batches without end ([`Batches`]), and one ordered pass ([`Chunks`]) |
 //! | `shuffle` | permutations that a seed and an epoch determine |
 //! | `tfrecord` | the framing of TFRecord files: length and checksums ([`RecordReader`], [`write_record`]) |
@@ -37,6 +38,7 @@ mod idx;
 mod mnist;
 mod shuffle;
 mod split;
+mod tensor_batches;
 mod tfrecord;
 
 pub use batches::{Batches, Chunk, Chunks};
@@ -44,4 +46,5 @@ pub use error::DataError;
 pub use idx::{Idx, MAX_BYTES};
 pub use mnist::{Mnist, SIDE};
 pub use split::{CLASSES, Split};
+pub use tensor_batches::{TensorBatches, chunks, split};
 pub use tfrecord::{MAX_RECORD_BYTES, RecordError, RecordReader, append_record, write_record};

@@ -1,5 +1,7 @@
 //! Permutations that a seed and an epoch determine.
 
+use crate::error::DataError;
+
 /// SplitMix64 (Steele, Lea and Flood, 2014): number `i` of a stream is a hash of
 /// `key + i * GAMMA`. Integer arithmetic alone, so it is the same on every platform.
 pub(super) struct SplitMix64(u64);
@@ -46,6 +48,74 @@ pub(super) fn permute(order: &mut [u32], seed: u64, epoch: u64) {
         let other = random.below(at as u32 + 1) as usize;
         order[at] = order[other];
         order[other] = at as u32;
+    }
+}
+
+/// Shuffled order of examples without end: each epoch has every example once, in an order of its own.
+#[derive(Clone, Debug)]
+pub(super) struct ShuffledOrder {
+    seed: u64,
+    epoch: u64,
+    order: Vec<u32>,
+    /// Index in `order` of the next example; always a valid one.
+    next: usize,
+}
+
+impl ShuffledOrder {
+    /// An order of this many examples.
+    ///
+    /// # Errors
+    /// [`DataError::EmptySplit`], and [`DataError::TooManyExamples`] above 2^32 - 1 of them.
+    pub(super) fn new(examples: usize, seed: u64) -> Result<ShuffledOrder, DataError> {
+        if examples == 0 {
+            return Err(DataError::EmptySplit);
+        }
+        if u32::try_from(examples).is_err() {
+            return Err(DataError::TooManyExamples { found: examples });
+        }
+        let mut order = vec![0; examples];
+        permute(&mut order, seed, 0);
+        Ok(ShuffledOrder {
+            seed,
+            epoch: 0,
+            order,
+            next: 0,
+        })
+    }
+
+    /// Number of complete epochs.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Number of examples that have been served.
+    pub(super) fn position(&self) -> u64 {
+        let examples = self.order.len() as u64;
+        let before = self.epoch.saturating_mul(examples);
+        before.saturating_add(self.next as u64)
+    }
+
+    /// Moves to a position, as if so many examples had been served.
+    pub(super) fn seek(&mut self, position: u64) {
+        let examples = self.order.len() as u64;
+        let epoch = position / examples;
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            permute(&mut self.order, self.seed, epoch);
+        }
+        self.next = (position % examples) as usize;
+    }
+
+    /// Index of the next example.
+    pub(super) fn advance(&mut self) -> usize {
+        let at = self.order[self.next] as usize;
+        self.next += 1;
+        if self.next == self.order.len() {
+            self.next = 0;
+            self.epoch += 1;
+            permute(&mut self.order, self.seed, self.epoch);
+        }
+        at
     }
 }
 

@@ -3,7 +3,7 @@
 use thalweg_tensor::{DType, Tensor};
 
 use crate::error::DataError;
-use crate::shuffle::permute;
+use crate::shuffle::ShuffledOrder;
 use crate::split::{CLASSES, Split};
 
 #[cfg(test)]
@@ -54,11 +54,7 @@ impl Split {
 pub struct Batches<'a> {
     split: &'a Split,
     size: usize,
-    seed: u64,
-    epoch: u64,
-    order: Vec<u32>,
-    /// Index in `order` of the next image; always a valid one.
-    next: usize,
+    order: ShuffledOrder,
 }
 
 impl<'a> Batches<'a> {
@@ -66,27 +62,15 @@ impl<'a> Batches<'a> {
     ///
     /// # Errors
     /// [`DataError::ZeroBatch`], [`DataError::EmptySplit`], and
-    /// [`DataError::TooManyImages`] above 2^32 - 1 images.
+    /// [`DataError::TooManyExamples`] above 2^32 - 1 images.
     pub fn new(split: &'a Split, size: usize, seed: u64) -> Result<Self, DataError> {
-        let found = split.len();
         if size == 0 {
             return Err(DataError::ZeroBatch);
         }
-        if found == 0 {
-            return Err(DataError::EmptySplit);
-        }
-        if u32::try_from(found).is_err() {
-            return Err(DataError::TooManyImages { found });
-        }
-        let mut order = vec![0; found];
-        permute(&mut order, seed, 0);
         Ok(Batches {
             split,
             size,
-            seed,
-            epoch: 0,
-            order,
-            next: 0,
+            order: ShuffledOrder::new(split.len(), seed)?,
         })
     }
 
@@ -97,27 +81,18 @@ impl<'a> Batches<'a> {
 
     /// Number of complete epochs: each image has been served at least so often.
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.order.epoch()
     }
 
     /// Number of images that have been served: the position of the next batch. A checkpoint keeps it, so that a
     /// training resumes with the same images.
     pub fn position(&self) -> u64 {
-        let images = self.order.len() as u64;
-        self.epoch
-            .saturating_mul(images)
-            .saturating_add(self.next as u64)
+        self.order.position()
     }
 
     /// Moves to a [position](Batches::position), as if so many images had been served.
     pub fn seek(&mut self, position: u64) {
-        let images = self.order.len() as u64;
-        let epoch = position / images;
-        if epoch != self.epoch {
-            self.epoch = epoch;
-            permute(&mut self.order, self.seed, epoch);
-        }
-        self.next = (position % images) as usize;
+        self.order.seek(position);
     }
 
     /// Writes the next batch: pixels scaled to 0..=1 into `images`
@@ -132,7 +107,7 @@ impl<'a> Batches<'a> {
         check_length("images", self.size.saturating_mul(pixels), images.len())?;
         check_length("labels", self.size, labels.len())?;
         for (row, label) in labels.iter_mut().enumerate() {
-            let at = self.advance();
+            let at = self.order.advance();
             scale(self.pixels_of(at), &mut images[row * pixels..][..pixels]);
             *label = i64::from(self.split.labels()[at]);
         }
@@ -157,7 +132,7 @@ impl<'a> Batches<'a> {
             one_hot.len(),
         )?;
         for (row, hot) in one_hot.chunks_exact_mut(CLASSES).enumerate() {
-            let at = self.advance();
+            let at = self.order.advance();
             scale(self.pixels_of(at), &mut images[row * pixels..][..pixels]);
             set_hot(hot, self.split.labels()[at]);
         }
@@ -173,18 +148,6 @@ impl<'a> Batches<'a> {
         let mut labels = Tensor::zeros(DType::I64, &[self.size])?;
         self.next_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
         Ok([images, labels])
-    }
-
-    /// Index of the next image in the split.
-    fn advance(&mut self) -> usize {
-        let at = self.order[self.next] as usize;
-        self.next += 1;
-        if self.next == self.order.len() {
-            self.next = 0;
-            self.epoch += 1;
-            permute(&mut self.order, self.seed, self.epoch);
-        }
-        at
     }
 
     fn pixels_of(&self, at: usize) -> &'a [u8] {

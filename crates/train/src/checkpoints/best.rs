@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use thalweg_checkpoint::BundleReader;
 use thalweg_checkpoint::state::latest_checkpoint;
 use thalweg_graph::Graph;
+use thalweg_tensor::Tensor;
 
 use super::saved_value::SavedValue;
 use super::saver::Saver;
@@ -89,6 +90,11 @@ impl BestCheckpoint {
         })
     }
 
+    /// Registers a value of the program that the checkpoint keeps beside the variables; see [`Saver::keep`].
+    pub fn keep(&self, name: impl Into<String>, value: impl Into<Tensor>) -> SavedValue {
+        self.saver.keep(name, value)
+    }
+
     /// Saves the variables if this metric is better than all before; returns if it was. A NaN is never better.
     ///
     /// # Errors
@@ -96,9 +102,10 @@ impl BestCheckpoint {
     pub fn offer(
         &mut self,
         session: &dyn Steps,
-        metric: f64,
+        metric: impl Into<f64>,
         step: i64,
     ) -> Result<bool, TrainError> {
+        let metric = metric.into();
         let is_better = match (&self.best, self.goal) {
             _ if metric.is_nan() => false,
             (None, _) => true,
