@@ -196,6 +196,10 @@ fn many_small_parts_are_counted() {
     let attrs = [10, 2, 42, 0].repeat(10_000);
     holds::<GraphDef>(&attrs);
     assert!(estimate::<GraphDef>(&attrs) > 10_000 * 2000);
+    // The decoder takes an entry whatever its key says of its form.
+    for form in 0..=5 {
+        holds::<GraphDef>(&[10, 2, 40 + form, 0].repeat(10_000));
+    }
     // A list of a message in pieces is one list.
     let pieces = [
         18, 16, 10, 2, 42, 0, 10, 2, 42, 0, 10, 2, 42, 0, 10, 2, 42, 0,

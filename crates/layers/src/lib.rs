@@ -37,6 +37,7 @@ mod layer;
 mod layer_norm;
 pub mod losses;
 pub mod metrics;
+mod model_summary;
 mod norm;
 mod pool;
 mod regularizers;
@@ -54,6 +55,7 @@ pub use embedding::{Embedding, embedding};
 pub use initializers::Initializer;
 pub use layer::{Layer, Pair, WeightOptions, Weights, update_ops};
 pub use layer_norm::{LayerNorm, layer_norm};
+pub use model_summary::{LayerSummary, ModelSummary};
 pub use pool::{Pool, avg_pool, max_pool};
 pub use regularizers::Regularizer;
 pub use rnn::{

@@ -163,7 +163,8 @@ impl Scan<'_> {
         depth: usize,
     ) -> Result<(), ScanError> {
         const DELIMITED: u64 = 2;
-        if key & 7 != DELIMITED {
+        // The decoder reads an entry of a map whatever form its key says.
+        if key & 7 != DELIMITED && !matches!(field, Field::Map(_)) {
             if let Field::Numbers(size, _) = field {
                 self.grow(count, 1, *size as u64)?;
             }

@@ -42,14 +42,19 @@ pub enum Goal {
 /// session.run(g.initializers(), [])?;
 ///
 /// let mut best = BestCheckpoint::open(&g, &folder, Goal::Highest)?;
+/// let epoch = best.keep("epoch", 0i64);
 /// for (step, accuracy) in [0.7, 0.9, 0.8].into_iter().enumerate() {
 ///     session.run(add, [])?;
+///     epoch.set(step as i64);
 ///     let is_best = best.offer(&session, accuracy, step as i64)?;
 ///     assert_eq!(is_best, step < 2);
 /// }
 /// assert_eq!(best.metric(), Some(0.9));
-/// Saver::new(&g).restore(&session, best.path().expect("there is one"))?;
+/// let saver = Saver::new(&g);
+/// let epoch = saver.keep("epoch", 0i64);
+/// saver.restore(&session, best.path().expect("there is one"))?;
 /// assert_eq!(session.run::<f32>(w, [])?, 2.0);
+/// assert_eq!(epoch.get().to_scalar::<i64>()?, 1);
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok(())
 /// # }
