@@ -1,6 +1,6 @@
 //! Summary of a model: its layers, with their shapes and numbers of parameters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use thalweg_graph::{Graph, NodeId, OutputId};
@@ -49,8 +49,9 @@ pub struct LayerSummary {
 pub struct ModelSummary {
     /// The layers.
     pub layers: Vec<LayerSummary>,
-    /// Number of elements of the variables of optimizers: those whose names continue another variable's.
-    pub optimizer: usize,
+    /// Number of elements of the variables that training keeps beside the layers: those whose names continue another
+    /// variable's (slots of optimizers), and untrained ones without a scope (the global step).
+    pub training_state: usize,
 }
 
 impl ModelSummary {
@@ -60,7 +61,7 @@ impl ModelSummary {
         let variables = data.variables();
         let mut summary = ModelSummary {
             layers: Vec::new(),
-            optimizer: 0,
+            training_state: 0,
         };
         let mut index: BTreeMap<&str, usize> = BTreeMap::new();
         for variable in variables {
@@ -73,8 +74,9 @@ impl ModelSummary {
                 let rest = name.strip_prefix(other);
                 rest.is_some_and(|rest| rest.starts_with('/'))
             };
-            if variables.iter().any(|v| owner(&v.name)) {
-                summary.optimizer += elements;
+            let counts = !variable.trainable && !name.contains('/');
+            if counts || variables.iter().any(|v| owner(&v.name)) {
+                summary.training_state += elements;
                 continue;
             }
             let (scope, rest) = name.rsplit_once('/').unwrap_or((name, name));
@@ -95,7 +97,9 @@ impl ModelSummary {
                 false => layer.untrained += elements,
             }
         }
-        let own: Vec<NodeId> = variables.iter().map(|v| v.handle.node).collect();
+        // A variable without a scope has no layer around it: what its name begins are its own nodes.
+        index.retain(|scope, _| variables.iter().all(|v| v.name != *scope));
+        let own: HashSet<NodeId> = variables.iter().map(|v| v.handle.node).collect();
         for (id, node) in data.nodes() {
             let scope = node.name.rsplit_once('/').map(|(scope, _)| scope);
             if let Some(&at) = scope.and_then(|s| index.get(s))
@@ -143,8 +147,12 @@ impl fmt::Display for ModelSummary {
         }
         let (all, trained) = (grouped(self.parameters()), grouped(self.trained()));
         write!(f, "{all} parameters, {trained} of them trained")?;
-        if self.optimizer > 0 {
-            write!(f, "; {} numbers of optimizers", grouped(self.optimizer))?;
+        if self.training_state > 0 {
+            write!(
+                f,
+                "; {} numbers that training keeps",
+                grouped(self.training_state)
+            )?;
         }
         writeln!(f)
     }
@@ -161,4 +169,32 @@ fn grouped(number: usize) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_ops::{MathOps, NewGraph, StateOps};
+
+    use super::*;
+
+    #[test]
+    fn state_of_the_training_is_no_layer() {
+        let g = Graph::new();
+        let w = g.variable("w", [1.0f32; 1234]);
+        let _ = w.square();
+        let _ = g.variable("net/bias", [1.0f32; 2]);
+        let _ = g.untrained_variable("net/average", [1.0f32; 3]);
+        let _ = g.untrained_variable("w/Momentum", [1.0f32; 1234]);
+        let _ = g.untrained_variable("global_step", 0i64);
+        let summary = ModelSummary::of(&g);
+        assert_eq!(
+            summary.to_string(),
+            "\
+layer  output  parameters  variables
+w                   1,234  w [1234]
+net                     5  bias [2], average [3]
+1,239 parameters, 1,236 of them trained; 1,235 numbers that training keeps
+"
+        );
+    }
 }
