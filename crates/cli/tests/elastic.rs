@@ -293,7 +293,7 @@ fn a_worker_that_is_let_go_says_why() {
     let mut launch = RunningLaunch::start(&options, 100_000);
     launch.until(&["step 5 of 2 ranks"]);
     hosts(&folder, "localhost:1\n");
-    launch.until(&["Ended(\"its host is not there for the job any more"]);
+    launch.until(&["ended: its host is not there for the job any more"]);
     signal(&launch.child.id().to_string(), "TERM");
     launch.end();
 }
