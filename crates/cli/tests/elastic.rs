@@ -18,6 +18,10 @@ use thalweg_tensor::DType;
 /// Variable with the number of steps, which turns the test `worker` into a worker.
 const STEPS: &str = "ELASTIC_TEST_STEPS";
 
+/// Number of steps of a job that its test ends. It ends by itself after some minutes, where a test waits for a line that
+/// never comes.
+const LONG: u32 = 5000;
+
 /// Worker process that the launcher starts, and no test by itself.
 #[test]
 fn worker() {
@@ -207,7 +211,7 @@ fn workers_follow_the_discovery_script() {
         "--host-discovery-script",
         &script,
     ];
-    let mut launch = RunningLaunch::start(&options, 100_000);
+    let mut launch = RunningLaunch::start(&options, LONG);
     launch.until(&["of 1 ranks"]);
     hosts(&folder, "localhost:1\n127.0.0.2:2\n");
     launch.until(&["of 3 ranks"]);
@@ -238,7 +242,7 @@ fn an_answer_without_hosts_lasts_until_the_elastic_timeout() {
         "--host-discovery-script",
         &script,
     ];
-    let mut launch = RunningLaunch::start(&options, 100_000);
+    let mut launch = RunningLaunch::start(&options, LONG);
     launch.until(&["step 5 of 2 ranks"]);
     hosts(&folder, "");
     launch.until(&["the host discovery script names none now: workers go on"]);
@@ -290,7 +294,7 @@ fn a_worker_that_is_let_go_says_why() {
     hosts(&folder, "localhost:1\n127.0.0.2:1\n");
     let script = script(&folder);
     let options = ["-np", "2", "--host-discovery-script", &script];
-    let mut launch = RunningLaunch::start(&options, 100_000);
+    let mut launch = RunningLaunch::start(&options, LONG);
     launch.until(&["step 5 of 2 ranks"]);
     hosts(&folder, "localhost:1\n");
     launch.until(&["ended: its host is not there for the job any more"]);
