@@ -103,8 +103,9 @@ impl Fetches for StepFetches<'_> {
     }
 }
 
-/// Maximum memory of values and plans, in bytes. Under `ulimit -v`, an allocation of the allocator's own that fails
-/// ends the process; half of the address space is left to those. Otherwise, an eighth of the memory.
+/// Maximum memory of values and plans, in bytes: half of the address space that `ulimit -v` leaves, or seven eighths of
+/// the memory without that limit. Small allocations that the account does not see end the process when they fail: the
+/// rest is for them.
 fn max_tensor_bytes() -> usize {
     let bytes = Machine::free_address_space()
         .map_or_else(|| Machine::here().memory / 8 * 7, |free| free / 2);

@@ -1,6 +1,6 @@
 //! Batches of a program's own tensors: shuffled ones without end, one ordered pass, and a split for validation.
 
-use thalweg_tensor::{DType, Dims, Tensor};
+use thalweg_tensor::{DType, Dims, Tensor, TensorError};
 
 use crate::error::DataError;
 use crate::shuffle::ShuffledOrder;
@@ -84,7 +84,11 @@ impl<const N: usize> TensorBatches<N> {
     /// # Errors
     /// [`DataError::Tensor`], where there is no memory for them.
     pub fn batch(&mut self) -> Result<[Tensor; N], DataError> {
-        let at: Vec<usize> = (0..self.size).map(|_| self.order.advance()).collect();
+        let mut at = reserved(self.size, 1).ok_or_else(|| TensorError::TooLarge {
+            dtype: DType::I64,
+            dims: [self.size][..].into(),
+        })?;
+        at.extend((0..self.size).map(|_| self.order.advance()));
         rows_of_all(&self.tensors, &at)
     }
 }
@@ -160,38 +164,45 @@ fn rows_of_all<const N: usize>(
     tensors: &[Tensor; N],
     at: &[usize],
 ) -> Result<[Tensor; N], DataError> {
-    let rows: Vec<Tensor> = tensors
-        .iter()
-        .map(|tensor| rows(tensor, at))
-        .collect::<Result<_, _>>()?;
-    // There are as many as tensors.
-    let mut rows = rows.into_iter();
-    Ok(tensors
-        .each_ref()
-        .map(|t| rows.next().unwrap_or_else(|| t.clone())))
+    let mut all = tensors.clone();
+    for tensor in &mut all {
+        *tensor = rows(tensor, at)?;
+    }
+    Ok(all)
 }
 
 /// The rows of these numbers, each of which the tensor has.
 fn rows(tensor: &Tensor, at: &[usize]) -> Result<Tensor, DataError> {
     let mut dims = Dims::from_slice(tensor.dims());
     dims[0] = at.len();
+    let no_memory = || TensorError::TooLarge {
+        dtype: tensor.dtype(),
+        dims: dims[..].into(),
+    };
+    let count = tensor.dims()[0].max(1);
     if tensor.dtype() == DType::String {
         let all = tensor.as_strings()?;
-        let width = all.len() / tensor.dims()[0].max(1);
-        let rows: Vec<&[u8]> = at
-            .iter()
-            .flat_map(|&row| &all[row * width..][..width])
-            .map(|s| s.as_ref())
-            .collect();
+        let width = all.len() / count;
+        let mut rows: Vec<&[u8]> = reserved(at.len(), width).ok_or_else(no_memory)?;
+        for &row in at {
+            rows.extend(all[row * width..][..width].iter().map(|s| &**s));
+        }
         return Ok(Tensor::strings(&dims, &rows)?);
     }
     let all = tensor.bytes();
-    let width = all.len() / tensor.dims()[0].max(1);
-    let mut bytes = Vec::with_capacity(at.len() * width);
+    let width = all.len() / count;
+    let mut bytes: Vec<u8> = reserved(at.len(), width).ok_or_else(no_memory)?;
     for &row in at {
         bytes.extend_from_slice(&all[row * width..][..width]);
     }
     Ok(Tensor::from_bytes(tensor.dtype(), &dims, &bytes)?)
+}
+
+/// An empty vector with room for this many rows; `None` where there is no memory.
+fn reserved<T>(rows: usize, width: usize) -> Option<Vec<T>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(rows.checked_mul(width)?).ok()?;
+    Some(all)
 }
 
 #[cfg(test)]
@@ -284,6 +295,9 @@ mod tests {
         );
         assert!(TensorBatches::new([Tensor::scalar(1)], 1, 0).is_err());
         assert!(TensorBatches::<0>::new([], 1, 0).is_err());
+        // A batch beyond memory.
+        let mut huge = TensorBatches::new(table(3), usize::MAX, 0).unwrap();
+        assert!(matches!(huge.batch(), Err(DataError::Tensor(_))));
         assert!(matches!(
             TensorBatches::new(table(3), 0, 0),
             Err(DataError::ZeroBatch)
