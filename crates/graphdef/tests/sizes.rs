@@ -196,6 +196,17 @@ fn many_small_parts_are_counted() {
     let attrs = [10, 2, 42, 0].repeat(10_000);
     holds::<GraphDef>(&attrs);
     assert!(estimate::<GraphDef>(&attrs) > 10_000 * 2000);
+    // A map of any number of entries, in any order. Its twelfth entry splits its node.
+    for count in 1..60 {
+        for step in [1, 7, 59] {
+            let keys = (0..count).map(|n| b'A' + (n * step % 60) as u8);
+            let entry = |key| vec![42, 3, 10, 1, key];
+            let entries: Vec<u8> = keys.flat_map(entry).collect();
+            let mut wire = Vec::new();
+            delimited(1, &entries, &mut wire);
+            holds::<GraphDef>(&wire);
+        }
+    }
     // The decoder takes an entry whatever its key says of its form.
     for form in 0..=5 {
         holds::<GraphDef>(&[10, 2, 40 + form, 0].repeat(10_000));

@@ -221,7 +221,8 @@ impl Scan<'_> {
         self.take((room(*count) - before).saturating_mul(size) + first)
     }
 
-    /// Counts an entry of a map. Its first one takes a node with room for eleven.
+    /// Counts an entry of a map. Its first one takes a node with room for eleven. The twelfth one
+    /// splits that node, below a new root. Each node but the root keeps five entries or more.
     fn insert(&mut self, count: &mut u64, size: u64) -> Result<(), ScanError> {
         let (room, least) = MAP_NODE_CAPACITY;
         *count += 1;
@@ -229,6 +230,7 @@ impl Scan<'_> {
         match *count {
             1 => self.take(node),
             n if n <= room => Ok(()),
+            n if n == room + 1 => self.take(node * room.div_ceil(least)),
             _ => self.take(node.div_ceil(least)),
         }
     }
