@@ -62,6 +62,7 @@ pub use thalweg_models as models;
 pub use thalweg_ops as ops;
 pub use thalweg_optim as optim;
 pub use thalweg_parallel as parallel;
+pub use thalweg_session::gradient_check;
 pub use thalweg_summary as summary;
 pub use thalweg_tensor as tensor;
 

@@ -98,7 +98,8 @@ fn every_op_with_a_gradient_rule_has_a_case() {
     let mut covered = BTreeSet::new();
     for case in cases() {
         let g = Graph::new();
-        let feed = |t: &Tensor| g.placeholder("x", DType::F64, t.shape());
+        let dtype = if case.single { DType::F32 } else { DType::F64 };
+        let feed = |t: &Tensor| g.placeholder("x", dtype, t.shape());
         let xs: Vec<Output<'_>> = case.inputs.iter().map(feed).collect();
         (case.build)(&g, &xs);
         covered.extend(g.snapshot().nodes().map(|(_, node)| node.op.name));

@@ -31,6 +31,9 @@ mod operands;
 mod ops;
 mod ops_by_hand;
 mod optimizers;
+/// An op of a crate outside of the workspace.
+#[path = "../../examples/focal_loss/tests/focal_loss.rs"]
+mod own_op;
 mod owned_models;
 mod placement;
 mod placer;

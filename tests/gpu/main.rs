@@ -8,6 +8,7 @@ mod faults;
 mod gpu_run;
 mod kernel_table;
 mod nvrtc;
+mod own_op;
 mod random_graphs;
 mod ranks;
 mod sessions;

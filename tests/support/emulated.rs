@@ -124,9 +124,10 @@ impl Emulated {
     /// Compiles a source to a library, unless an earlier run of the tests has.
     fn compile(&self, function: &Function, macros: &[String]) -> PathBuf {
         let read = |file: &str| std::fs::read(root().join(file)).expect(file);
-        let file = format!("kernels/{}.cu", function.source.name);
+        let file = format!("{}.cu", function.source.name);
         let mut hash = DefaultHasher::new();
-        for file in [&file, "kernels/thalweg.cuh", "tests/emulator/emulator.h"] {
+        function.source.text.hash(&mut hash);
+        for file in ["kernels/thalweg.cuh", "tests/emulator/emulator.h"] {
             read(file).hash(&mut hash);
         }
         (macros, self.sanitize).hash(&mut hash);
@@ -168,10 +169,14 @@ impl Emulated {
             compiler.args(["-fsanitize=address", "-g"]);
         }
         compiler.args(macros.iter().map(|m| format!("-D{m}")));
-        compiler.arg(root().join(&file)).arg("-o").arg(&own);
+        // Of a user's crate, the source is known as text alone.
+        let source = own.with_extension(format!("{next}.cu"));
+        std::fs::write(&source, function.source.text).unwrap();
+        compiler.arg(&source).arg("-o").arg(&own);
         let output = compiler.output().expect("g++");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{file} with {macros:?}:\n{text}");
+        std::fs::remove_file(&source).unwrap();
         std::fs::rename(&own, &path).unwrap();
         path
     }

@@ -296,7 +296,8 @@ impl From<SessionError> for ClusterError {
             E::NotFinite {
                 node, op, origin, ..
             } => of(Cause::Kernel).in_node(node, op).made_at(origin),
-            E::NoKernel {
+            E::UnknownOp { node, op, origin }
+            | E::NoKernel {
                 node, op, origin, ..
             } => of(Cause::Invalid).in_node(node, op).made_at(origin),
             E::Panicked {

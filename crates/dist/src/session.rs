@@ -260,6 +260,7 @@ impl<'g> Session<'g> {
             &options.device_filters,
         )?);
         let own = SessionOptions::new().threads(1).task("client", 0);
+        let own = own.ops(options.session.op_set());
         let engine = Engine::new(&own).map_err(ClusterError::from)?;
         let session = options.session.task(&*task.0, task.1);
         Ok(Session {

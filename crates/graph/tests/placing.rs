@@ -153,7 +153,7 @@ fn an_op_that_no_device_has_a_kernel_for_is_an_error() {
     assert_eq!(
         refused(&s, &options).to_string(),
         "node 'y' (Fused), made at sketch, cannot be placed: there is no kernel for it on any device; \
-         no device type has one: use another op or dtype"
+         no device type has one: use another op or dtype, or give the session your own op (SessionOptions::ops)"
     );
 }
 

@@ -41,7 +41,11 @@ pub enum ImportError {
         reason: String,
     },
     /// All ops that Thalweg does not have.
-    #[error("{origin} uses ops that there are none of: {}", grouped(.nodes))]
+    #[error(
+        "{origin} uses ops that there are none of: {}; ops of your own belong in the graph's set (Graph::with_ops), and \
+         in that of a server (SessionOptions::ops)",
+        grouped(.nodes)
+    )]
     Unsupported {
         /// The file.
         origin: String,

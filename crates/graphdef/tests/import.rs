@@ -187,7 +187,8 @@ fn all_unsupported_ops_are_reported_at_once() {
     let error = fails(&def);
     assert_eq!(
         error.to_string(),
-        "an imported graph uses ops that there are none of: Neither (m); NoSuchOp (5 nodes: n0, n1, n2, ...)"
+        "an imported graph uses ops that there are none of: Neither (m); NoSuchOp (5 nodes: n0, n1, n2, ...); \
+         ops of your own belong in the graph's set (Graph::with_ops), and in that of a server (SessionOptions::ops)"
     );
     let ImportError::Unsupported { nodes, .. } = error else {
         panic!()

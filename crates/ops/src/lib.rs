@@ -34,6 +34,7 @@ pub mod gpu;
 mod linalg;
 mod math;
 mod nn;
+mod op_set;
 mod queue;
 mod random;
 mod reduce;
@@ -50,6 +51,7 @@ pub use flow::FlowOps;
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};
 pub use nn::{DataFormat, NnOps, Padding};
+pub use op_set::{OpSet, OpSetError};
 pub use random::{DropoutOps, RandomOps};
 pub use reduce::ReduceOps;
 pub use reports::{SummaryOps, encode as summaries};
@@ -77,11 +79,10 @@ pub use thalweg_device::{ReduceOp, Reduction};
 /// # }
 /// ```
 pub fn kernels() -> HashMap<&'static str, &'static Op> {
-    let fused = fused::OPS.iter().copied();
-    ops().chain(fused).map(|op| (op.def.name, op)).collect()
+    OpSet::default().kernels()
 }
 
-/// Constructor of graphs with all ops of this crate.
+/// Constructors of graphs with all ops of this crate.
 pub trait NewGraph {
     /// An empty graph.
     #[allow(
@@ -89,10 +90,17 @@ pub trait NewGraph {
         reason = "it stands for `Graph::new`, which cannot be said in the crate that does not know the ops"
     )]
     fn new() -> Graph;
+
+    /// An empty graph with the ops of a set: all of this crate, and a program's own.
+    fn with_ops(ops: &OpSet) -> Graph;
 }
 
 impl NewGraph for Graph {
     fn new() -> Graph {
         Graph::with_registry(Arc::new(Registry::new(ops().map(|op| &op.def))))
+    }
+
+    fn with_ops(ops: &OpSet) -> Graph {
+        Graph::with_registry(ops.registry().clone())
     }
 }

@@ -2,7 +2,10 @@
 
 use rustc_hash::FxHashMap;
 use thalweg_device::{DeviceType, Kernel, Op};
-use thalweg_graph::Node;
+use thalweg_graph::{GraphData, Node};
+use thalweg_tensor::DType;
+
+use crate::error::SessionError;
 
 /// The kernels that a session has, by op.
 pub type Kernels = FxHashMap<&'static str, &'static Op>;
@@ -18,6 +21,33 @@ pub fn find(
     let op = *kernels.get(name)?;
     let kernel = op.kernels.iter().find(|k| k.takes(device, node))?;
     Some((op, kernel))
+}
+
+/// The dtypes of a node's inputs and outputs.
+pub(crate) fn dtypes<'a>(graph: &'a GraphData, node: &'a Node) -> impl Iterator<Item = DType> + 'a {
+    let inputs = node.inputs.iter().filter_map(|&i| graph.fact(i));
+    inputs.chain(&node.outputs).map(|fact| fact.dtype)
+}
+
+/// The error of a node of these dtypes that has no kernel on this type of device.
+pub(crate) fn no_kernel(
+    kernels: &Kernels,
+    node: &Node,
+    dtypes: impl Iterator<Item = DType>,
+    device: DeviceType,
+) -> SessionError {
+    let op = node.op.name.to_owned();
+    let (node, origin, name) = (node.name.clone(), node.origin.clone(), node.op.on_handles);
+    if !kernels.contains_key(name.unwrap_or(&op)) {
+        return SessionError::UnknownOp { node, op, origin };
+    }
+    SessionError::NoKernel {
+        node,
+        op,
+        origin,
+        device: device.to_string(),
+        dtypes: dtypes.map(|d| d.to_string()).collect::<Vec<_>>().join(", "),
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! use thalweg_plan::Machine;
 //!
 //! let cpus = [0, 1].map(|i| Device::Cpu(Cpu::new(1).named(Cpu::local(i), None)));
-//! let machine = Machine::new(cpus.into(), Files::none(), None);
+//! let machine = Machine::new(cpus.into(), &thalweg_ops::OpSet::default(), Files::none(), None);
 //! assert_eq!(machine.devices.len(), 2);
 //! ```
 

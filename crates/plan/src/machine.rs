@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_device::{Collectives, Cpu, Device, Files, Printer};
+use thalweg_ops::OpSet;
 
 use crate::kernels::Kernels;
 use crate::options::PlanOptions;
@@ -29,13 +30,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with these devices, every kernel, and no variable yet.
+    /// A machine with these devices, the kernels of these ops, and no variable yet.
     pub fn new(
         devices: Vec<Device>,
+        ops: &OpSet,
         files: Files,
         collectives: Option<Arc<dyn Collectives>>,
     ) -> Machine {
-        let kernels = thalweg_ops::kernels().into_iter().collect();
+        let kernels = ops.kernels().into_iter().collect();
         Machine {
             devices: devices.into(),
             cores: Cpu::available_threads(),

@@ -16,6 +16,7 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::{
     Attrs, DeviceSpec, Fact, Graph, GraphData, Node, NodeId, OpDef, Origin, Output, OutputId,
 };
+use thalweg_ops::OpSet;
 use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
 use crate::compile::compile;
@@ -66,7 +67,7 @@ pub(crate) struct Planner {
 
 impl Planner {
     pub(crate) fn on(devices: Vec<Device>) -> Planner {
-        let mut machine = Machine::new(devices, Files::none(), None);
+        let mut machine = Machine::new(devices, &OpSet::default(), Files::none(), None);
         machine.cores = 8;
         Planner {
             machine,

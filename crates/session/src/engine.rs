@@ -59,6 +59,7 @@ impl Engine {
     pub fn new(options: &SessionOptions) -> Result<Engine, SessionError> {
         let mut machine = Machine::new(
             options.devices()?,
+            options.op_set(),
             options.files.clone(),
             options.collectives.clone(),
         );

@@ -26,6 +26,7 @@ mod exec;
 mod fetch;
 mod frame;
 mod gpu_frame;
+pub mod gradient_check;
 mod graph_ref;
 mod options;
 mod part;

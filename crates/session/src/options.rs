@@ -7,6 +7,7 @@ use thalweg_device::cuda::Cards;
 use thalweg_device::gpu::{Driver, Gpu, GpuError};
 use thalweg_device::{Collectives, Cpu, Device, DeviceType, Files, Printer};
 use thalweg_graph::DeviceSpec;
+use thalweg_ops::OpSet;
 use thalweg_plan::{Parallel, PlanOptions, SessionError, Wire};
 use thalweg_tensor::Memory;
 
@@ -53,6 +54,7 @@ pub struct SessionOptions {
     shared: usize,
     account: Option<Arc<Memory>>,
     printer: Option<PrinterOption>,
+    ops: OpSet,
     pub(crate) files: Files,
     pub(crate) collectives: Option<Arc<dyn Collectives>>,
 }
@@ -74,6 +76,7 @@ impl Default for SessionOptions {
             shared: 0,
             account: None,
             printer: None,
+            ops: OpSet::default(),
             files: Files::none(),
             collectives: None,
         }
@@ -95,6 +98,7 @@ impl fmt::Debug for SessionOptions {
             .field("optimise", &self.optimise)
             .field("wire", &self.wire)
             .field("shared", &self.shared)
+            .field("ops", &self.ops)
             .field("files", &self.files)
             .field("collectives", &self.collectives.is_some())
             .finish()
@@ -201,6 +205,15 @@ impl SessionOptions {
         SessionOptions { optimise, ..self }
     }
 
+    /// With the kernels of these ops: of a program's own beside Thalweg's. The graph has their definitions, by
+    /// [`NewGraph::with_ops`](thalweg_ops::NewGraph::with_ops).
+    pub fn ops(self, ops: &OpSet) -> SessionOptions {
+        SessionOptions {
+            ops: ops.clone(),
+            ..self
+        }
+    }
+
     /// With the files that the graph's ops may read and write (none): checkpoints, for `SaveV2` and `RestoreV2`.
     pub fn files(self, files: Files) -> SessionOptions {
         SessionOptions { files, ..self }
@@ -291,6 +304,11 @@ impl SessionOptions {
     /// The files that the graph may use.
     pub fn allowed_files(&self) -> &Files {
         &self.files
+    }
+
+    /// The ops that have kernels.
+    pub fn op_set(&self) -> &OpSet {
+        &self.ops
     }
 
     /// `true` if large values are allocated in shared memory.

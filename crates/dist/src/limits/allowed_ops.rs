@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thalweg_graph::GraphData;
+use thalweg_ops::OpSet;
 
 use crate::error::{Cause, ClusterError};
 
@@ -46,10 +47,21 @@ impl AllowedOps {
     pub fn only<N: Into<String>>(
         names: impl IntoIterator<Item = N>,
     ) -> Result<AllowedOps, ClusterError> {
+        AllowedOps::only_in(&OpSet::default(), names)
+    }
+
+    /// As [`AllowedOps::only`], for names of this set, which has a program's own ops.
+    ///
+    /// # Errors
+    /// There is no op of a name.
+    pub fn only_in<N: Into<String>>(
+        ops: &OpSet,
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<AllowedOps, ClusterError> {
         let mut allowed = BTreeSet::new();
         for name in names {
             let name = name.into();
-            let op = thalweg_ops::ops().find(|o| o.def.name == name);
+            let op = ops.registry().get(&name);
             let missing = || {
                 ClusterError::new(
                     Cause::NotFound,
@@ -57,7 +69,7 @@ impl AllowedOps {
                 )
             };
             // Reference variables run as resource variables.
-            let same = op.ok_or_else(missing)?.def.on_handles;
+            let same = op.ok_or_else(missing)?.on_handles;
             allowed.extend(same.map(str::to_owned));
             allowed.insert(name);
         }

@@ -230,6 +230,8 @@ mod tests {
     use crate::runtime::platform::system;
     use crate::tf_client::runner::StepRunner;
     use std::sync::LazyLock;
+    use thalweg_graph::Graph;
+    use thalweg_ops::NewGraph;
     use thalweg_session::{Engine, SessionOptions};
     use thalweg_tensor::Reservation;
     use tokio::runtime::Runtime;
@@ -241,6 +243,7 @@ mod tests {
         let held = Reservation::of(Some(&memory_account(1000)));
         let platform = system(RUNTIME.handle().clone());
         Arc::new(MasterSession::new(
+            Graph::new(),
             runs,
             None,
             &Limits::default(),

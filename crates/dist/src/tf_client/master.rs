@@ -4,7 +4,8 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use thalweg_graph::DeviceSpec;
+use thalweg_graph::{DeviceSpec, Graph};
+use thalweg_ops::NewGraph;
 use thalweg_session::{Wire, WireType};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Memory, Reservation};
@@ -126,6 +127,7 @@ impl Master {
         }
         let platform = self.platform.clone();
         let session = Arc::new(MasterSession::new(
+            Graph::with_ops(worker.options.op_set()),
             runs,
             alias,
             &worker.limits,

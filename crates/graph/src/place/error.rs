@@ -186,7 +186,9 @@ fn group(members: usize) -> String {
 
 fn kernels(has: &[&str], types: &[String]) -> String {
     if has.is_empty() {
-        return "no device type has one: use another op or dtype".to_owned();
+        return "no device type has one: use another op or dtype, or give the session your own op \
+                (SessionOptions::ops)"
+            .to_owned();
     }
     let advice = match types.iter().any(|t| has.contains(&t.as_str())) {
         true => "ask for one of those",

@@ -17,7 +17,7 @@ use super::uses::Uses;
 use crate::bindings::Bindings;
 use crate::error::SessionError;
 use crate::error::{failed, memory};
-use crate::kernels::find;
+use crate::kernels::{dtypes, find, no_kernel};
 use crate::memory::{Arena, ArenaBlock};
 use crate::order::{Accesses, Hazards, VariableId};
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
@@ -250,8 +250,14 @@ impl<'a> Builder<'a> {
             let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
             return self.region(graph, id, &outputs, &lefts);
         }
-        let (op, kernel) = find(self.context.kernels, DeviceType::Cpu, node)
-            .ok_or_else(|| no_kernel(graph, node, DeviceType::Cpu))?;
+        let (op, kernel) = find(self.context.kernels, DeviceType::Cpu, node).ok_or_else(|| {
+            no_kernel(
+                self.context.kernels,
+                node,
+                dtypes(graph, node),
+                DeviceType::Cpu,
+            )
+        })?;
         match kernel.body {
             // A node that waits for one that does nothing waits for the nodes that the latter waits for.
             Body::Handle | Body::Nothing => {
@@ -276,7 +282,12 @@ impl<'a> Builder<'a> {
             Body::Read if self.is_handle(node) => {
                 self.read(id, node, outputs[0], left(&outputs[0]))
             }
-            Body::Launch(_) | Body::Host => Err(no_kernel(graph, node, DeviceType::Cpu)),
+            Body::Launch(_) | Body::Host => Err(no_kernel(
+                self.context.kernels,
+                node,
+                dtypes(graph, node),
+                DeviceType::Cpu,
+            )),
             // With a handle that is known only in the step, such as the result of a branch.
             Body::Compute(_) | Body::Tensors(_) | Body::View | Body::Read => {
                 let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
@@ -429,19 +440,4 @@ fn distinct(mut instructions: SmallVec<[u32; 2]>) -> SmallVec<[u32; 2]> {
 fn landing_len(fact: &Fact) -> Option<usize> {
     let in_arena = fact.shape.is_known() && fact.dtype.size() > 0;
     fact.shape.elements().filter(|_| in_arena)
-}
-
-pub(super) fn no_kernel(graph: &GraphData, node: &Node, device: DeviceType) -> SessionError {
-    let inputs = node.inputs.iter().filter_map(|&i| graph.fact(i));
-    let dtypes: Vec<String> = inputs
-        .chain(&node.outputs)
-        .map(|f| f.dtype.to_string())
-        .collect();
-    SessionError::NoKernel {
-        node: node.name.clone(),
-        op: node.op.name.to_owned(),
-        origin: node.origin.clone(),
-        device: device.to_string(),
-        dtypes: dtypes.join(", "),
-    }
 }

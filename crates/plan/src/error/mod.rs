@@ -174,6 +174,19 @@ pub enum SessionError {
         /// The dtypes that it has.
         dtypes: String,
     },
+    /// A node of an op that the session does not have.
+    #[error(
+        "node '{node}' ({op}), made at {origin}: the session does not have this op: give it its op set \
+         (SessionOptions::ops)"
+    )]
+    UnknownOp {
+        /// The node.
+        node: String,
+        /// Its op.
+        op: String,
+        /// The line that made it.
+        origin: Origin,
+    },
     /// A kernel that failed.
     #[error("node '{node}' ({op}), made at {origin}: {source}")]
     Kernel {

@@ -102,6 +102,11 @@ fn each_error_names_its_subject_its_line_and_a_remedy() {
             "node 'n' waits for itself: the graph has a cycle".to_owned(),
         ),
         (
+            SessionError::UnknownOp { node: node(), op: op(), origin: origin() },
+            "node 'n' (Op), made at model.rs:7: the session does not have this op: give it its op set \
+             (SessionOptions::ops)".to_owned(),
+        ),
+        (
             SessionError::NoKernel {
                 node: node(),
                 op: op(),

@@ -13,7 +13,7 @@ use thalweg_graph::simplify::known;
 use thalweg_graph::{Function, Node, NodeId};
 
 use crate::error::SessionError;
-use crate::kernels::find;
+use crate::kernels::{find, no_kernel};
 use crate::request::PlanContext;
 
 /// A region that is ready to be interpreted.
@@ -160,14 +160,8 @@ fn kind(
         _ => match find(context.kernels, DeviceType::Cpu, node) {
             Some((op, _)) => Kind::Kernel(op),
             None => {
-                let dtypes = node.outputs.iter().map(|f| f.dtype.to_string());
-                return Err(SessionError::NoKernel {
-                    node: node.name.clone(),
-                    op: node.op.name.to_owned(),
-                    origin: node.origin.clone(),
-                    device: DeviceType::Cpu.to_string(),
-                    dtypes: dtypes.collect::<Vec<_>>().join(", "),
-                });
+                let dtypes = node.outputs.iter().map(|f| f.dtype);
+                return Err(no_kernel(context.kernels, node, dtypes, DeviceType::Cpu));
             }
         },
     })

@@ -173,7 +173,8 @@ fn a_placeholder_or_a_node_without_a_kernel_is_an_error() {
         ),
         (
             &ODD_OP,
-            "node 'Odd' (Odd), made at a test: there is no kernel for it on a CPU, with f32: Cast its inputs",
+            "node 'Odd' (Odd), made at a test: the session does not have this op: give it its op set \
+             (SessionOptions::ops)",
         ),
     ] {
         let mut body = GraphData::new();

@@ -19,6 +19,12 @@ impl<T: Element> From<&[T]> for Tensor {
     }
 }
 
+impl<T: Element> From<&Vec<T>> for Tensor {
+    fn from(values: &Vec<T>) -> Tensor {
+        Tensor::vector(values)
+    }
+}
+
 impl<T: Element> From<Vec<T>> for Tensor {
     fn from(elements: Vec<T>) -> Tensor {
         Tensor::vector(&elements)

@@ -98,7 +98,7 @@ impl SavedModel {
         if let Some(def) = meta.graph_def.as_mut().filter(|_| options.clear_devices) {
             clear_devices(def);
         }
-        let graph = Graph::new();
+        let graph = Graph::with_ops(options.session.op_set());
         import_meta_graph(&graph, &meta, &ImportOptions::new().origin(&*name))?;
         // The message may be as large as all constants together.
         meta.graph_def = None;

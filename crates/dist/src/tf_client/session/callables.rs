@@ -100,7 +100,8 @@ mod tests {
     use crate::runtime::platform::system;
     use crate::tf_client::runner::StepRunner;
     use std::sync::Arc;
-    use thalweg_ops::{MathOps, SourceOps};
+    use thalweg_graph::Graph;
+    use thalweg_ops::{MathOps, NewGraph, SourceOps};
     use thalweg_session::{Engine, SessionOptions};
     use thalweg_tensor::{DType, Memory, Reservation};
 
@@ -119,6 +120,7 @@ mod tests {
             ..Limits::default()
         };
         let session = MasterSession::new(
+            Graph::new(),
             runs,
             None,
             &limits,

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use thalweg_graph::{Graph, OutputId};
-use thalweg_ops::NewGraph;
 use thalweg_session::{Cancel, Fetch, RunOptions};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Reservation, Tensor};
@@ -99,6 +98,7 @@ impl Drop for RunningStep<'_> {
 
 impl MasterSession {
     pub(super) fn new(
+        graph: Graph,
         runs: StepRunner,
         alias: Option<TaskAlias>,
         limits: &Limits,
@@ -106,7 +106,7 @@ impl MasterSession {
         platform: Arc<dyn Platform>,
     ) -> MasterSession {
         MasterSession {
-            graph: Graph::new(),
+            graph,
             runs,
             alias,
             limits: limits.clone(),
@@ -287,6 +287,7 @@ mod tests {
     use super::*;
     use crate::limits::server_limits::memory_account;
     use crate::runtime::platform::system;
+    use thalweg_ops::NewGraph;
     use thalweg_session::{Engine, SessionOptions};
 
     #[test]
@@ -296,7 +297,8 @@ mod tests {
         let held = Reservation::of(Some(&memory_account(1000)));
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let platform = system(runtime.handle().clone());
-        let session = MasterSession::new(runs, None, &Limits::default(), held, platform);
+        let session =
+            MasterSession::new(Graph::new(), runs, None, &Limits::default(), held, platform);
         let cancel = Cancel::new();
         let running = session.enter(&cancel).unwrap();
         let end = Instant::now() + Duration::from_millis(20);

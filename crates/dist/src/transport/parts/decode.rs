@@ -73,7 +73,9 @@ impl PartDecoder<'_> {
         values: &mut dyn Iterator<Item = Tensor>,
     ) -> Result<Node, String> {
         let op = self.ops.get(node.op.as_str()).copied();
-        let op = op.ok_or("there is no such op here")?;
+        let op = op.ok_or(
+            "there is no such op on this task: start its server with it (SessionOptions::ops)",
+        )?;
         let attrs = self.attrs(node, op)?;
         let (inputs, mut facts) = self.inputs(node, op)?;
         if self.is_region {

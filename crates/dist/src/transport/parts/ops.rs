@@ -6,13 +6,14 @@ use thalweg_graph::OpDef;
 use thalweg_graph::flow::REGION;
 use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::FEED;
+use thalweg_ops::OpSet;
 
 /// Ops that a part may contain, by name.
 pub(crate) type OpTable = HashMap<&'static str, &'static OpDef>;
 
-/// Returns the ops of all kernels, those at the cuts of a step, and the op of a region.
-pub(crate) fn ops() -> OpTable {
-    let ops = thalweg_ops::ops().map(|op| &op.def);
+/// Returns the ops of a set, those at the cuts of a step, and the op of a region.
+pub(crate) fn ops(set: &OpSet) -> OpTable {
+    let ops = set.iter().map(|op| &op.def);
     let cut = [&FEED, &SEND, &RECV, &REGION];
     ops.chain(cut).map(|def| (def.name, def)).collect()
 }

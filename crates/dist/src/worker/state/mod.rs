@@ -106,6 +106,7 @@ impl Worker {
         Worker {
             lender: shares.then(Arc::default),
             engine,
+            ops: ops::ops(options.op_set()),
             options,
             limits,
             cluster,
@@ -114,7 +115,6 @@ impl Worker {
             incarnation,
             started,
             platform,
-            ops: ops::ops(),
             sessions: Mutex::default(),
             ends: AtomicBool::new(false),
             replaced: OnceLock::new(),

@@ -16,12 +16,12 @@ use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 
-use super::builder::{Built, no_kernel};
+use super::builder::Built;
 use super::uses::Uses;
 use crate::bindings::Bindings;
 use crate::error::SessionError;
 use crate::gpu_program::{Commands, GpuPlace};
-use crate::kernels::find;
+use crate::kernels::{dtypes, find, no_kernel};
 use crate::memory::{Arena, ArenaBlock};
 use crate::order::Accesses;
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
@@ -273,9 +273,14 @@ impl<'a> GpuBuilder<'a> {
         if std::ptr::eq(node.op, &RECV) {
             return self.receive(id, node, output);
         }
-        let kernel = self
-            .kernel(node)
-            .ok_or_else(|| no_kernel(graph, node, DeviceType::Gpu))?;
+        let kernel = self.kernel(node).ok_or_else(|| {
+            no_kernel(
+                self.context.kernels,
+                node,
+                dtypes(graph, node),
+                DeviceType::Gpu,
+            )
+        })?;
         match kernel.body {
             Body::Handle | Body::Nothing => Ok(()),
             Body::View => {
@@ -298,9 +303,12 @@ impl<'a> GpuBuilder<'a> {
                 self.is_initialized(id, node, output);
                 Ok(())
             }
-            Body::Host | Body::Compute(_) | Body::Tensors(_) => {
-                Err(no_kernel(graph, node, DeviceType::Gpu))
-            }
+            Body::Host | Body::Compute(_) | Body::Tensors(_) => Err(no_kernel(
+                self.context.kernels,
+                node,
+                dtypes(graph, node),
+                DeviceType::Gpu,
+            )),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Programs of small graphs: memory, slots, late shapes, errors.
 
+use std::sync::Arc;
+
+use thalweg_device::Op;
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, arg_of};
 use thalweg_ops::{LinalgOps, MathOps, SourceOps, StateOps};
@@ -217,17 +220,20 @@ fn a_handle_cannot_be_sent_to_another_device() {
 
 #[test]
 fn a_node_without_a_kernel_for_its_dtypes_is_named_with_them() {
-    static ODD: OpDef = OpDef {
-        outputs: &[arg_of("y", DType::F32)],
-        ..bare_op("Odd", Effect::Stateful)
+    static ODD: Op = Op {
+        def: OpDef {
+            outputs: &[arg_of("y", DType::F32)],
+            ..bare_op("Odd", Effect::Stateful)
+        },
+        kernels: &[],
     };
     let mut data = GraphData::new();
-    let odd = data.push(bare_node(&ODD, &[], &[]));
+    let odd = data.push(bare_node(&ODD.def, &[], &[]));
     let fetches = [Fetch::Value(first(odd))];
-    let error = Planner::cpus(&[1])
-        .plan_of(&data, &fetches, &[], &[0])
-        .err()
-        .unwrap();
+    let mut planner = Planner::cpus(&[1]);
+    let kernels = Arc::make_mut(&mut planner.machine.kernels);
+    kernels.insert("Odd", &ODD);
+    let error = planner.plan_of(&data, &fetches, &[], &[0]).err().unwrap();
     assert_eq!(
         error.to_string(),
         "node 'Odd' (Odd), made at a test: there is no kernel for it on a CPU, with f32: Cast its inputs"
