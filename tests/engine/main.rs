@@ -31,7 +31,7 @@ mod operands;
 mod ops;
 mod ops_by_hand;
 mod optimizers;
-/// An op of a crate outside of the workspace.
+/// An op of a user's crate.
 #[path = "../../examples/focal_loss/tests/focal_loss.rs"]
 mod own_op;
 mod owned_models;

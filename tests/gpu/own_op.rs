@@ -1,4 +1,4 @@
-//! An op of a crate outside of the workspace on a GPU: its launches are those of the crate's CUDA source.
+//! An op of a user's crate on a GPU: its launches are those of the crate's CUDA source.
 
 use focal_loss::{FocalLoss, ops};
 use thalweg::gradient_check::{GradientCheck, mixed};

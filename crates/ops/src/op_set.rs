@@ -31,7 +31,10 @@ use crate::fused;
 ///         inputs: &[arg("x", "T")],
 ///         outputs: &[arg("y", "T")],
 ///         attrs: &[type_attr("T", &[DType::F32])],
-///         shape: |cx| Ok(cx.set(0, cx.shape(0).clone())),
+///         shape: |cx| {
+///             cx.set(0, cx.shape(0).clone());
+///             Ok(())
+///         },
 ///         gradient: Gradient::Rule(|cx| FromIterator::from_iter([Some(cx.grad() * 2.0)])),
 ///         ..OpDef::EMPTY
 ///     },

@@ -35,6 +35,7 @@ const LAYERS: &[&str] = &[
     "thalweg",
     "thalweg-cli",
     "thalweg-examples",
+    "focal-loss",
     "cnn_benchmarks",
     "thalweg-tests",
     "thalweg-source-tests",
