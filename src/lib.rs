@@ -35,9 +35,10 @@
 //! | [`train`] | training loops: saving, hooks, monitored sessions, exported models; all of `optim` and `data` |
 //! | [`optim`] | optimizers, schedules, gradient clipping, averages of weights |
 //! | [`data`] | readers of data sets, batches |
-//! | [`hvd`] | Horovod's API: ranks that average gradients by all-reduce |
-//! | [`collective`] | ranks, links between them, collectives |
-//! | [`parallel`] | one model on several devices or tasks |
+//! | `hvd` (feature `hvd`) | Horovod's API: ranks that average gradients by all-reduce |
+//! | `collective` (feature `hvd`) | ranks, links between them, collectives |
+//! | `parallel` (feature `hvd`) | one model on several devices or tasks |
+//! | `models` (feature `models`) | convolutional networks of tf_cnn_benchmarks |
 //! | [`checkpoint`] | files of weights |
 //! | [`summary`] | event files for TensorBoard |
 //! | `dist` (feature `cluster`) | clusters |
@@ -48,6 +49,7 @@
 mod book;
 
 pub use thalweg_checkpoint as checkpoint;
+#[cfg(feature = "hvd")]
 pub use thalweg_collective as collective;
 pub use thalweg_cpu as cpu;
 pub use thalweg_data as data;
@@ -56,11 +58,14 @@ pub use thalweg_device as device;
 pub use thalweg_dist as dist;
 pub use thalweg_graph as graph;
 pub use thalweg_graphdef as graphdef;
+#[cfg(feature = "hvd")]
 pub use thalweg_hvd as hvd;
 pub use thalweg_layers as layers;
+#[cfg(feature = "models")]
 pub use thalweg_models as models;
 pub use thalweg_ops as ops;
 pub use thalweg_optim as optim;
+#[cfg(feature = "hvd")]
 pub use thalweg_parallel as parallel;
 pub use thalweg_session::gradient_check;
 pub use thalweg_summary as summary;

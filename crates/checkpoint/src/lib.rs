@@ -29,9 +29,11 @@ pub mod bundle;
 pub mod crc;
 pub mod disk;
 mod error;
+#[cfg(feature = "npz")]
 pub mod npz;
 pub mod object_graph;
 mod open;
+#[cfg(feature = "safetensors")]
 pub mod safetensors;
 pub mod state;
 mod table;

@@ -27,14 +27,18 @@ use thalweg_tensor::Tensor;
 use crate::bundle::{BundleReader, BundleWriter, SliceSpec, index_path};
 use crate::disk;
 use crate::error::CheckpointError;
+#[cfg(feature = "npz")]
 use crate::npz::{NpzReader, NpzWriter};
 use crate::object_graph;
+#[cfg(feature = "safetensors")]
 use crate::safetensors::{self, SafetensorsReader};
 use crate::state::{self, PassedOver};
 use crate::weight_info::WeightInfo;
 
 /// The prefix of entries that are not weights: the state of random ops.
 const INTERNAL_PREFIX: &str = "_thalweg/";
+/// The file in a folder of sharded safetensors that lists the shards.
+pub(crate) const SAFETENSORS_INDEX: &str = "model.safetensors.index.json";
 
 /// An open file of weights, of any supported format.
 pub struct Weights {
@@ -49,8 +53,80 @@ enum OpenWeights {
         /// Keys by the variables' names, in an object-based checkpoint.
         keys: BTreeMap<String, String>,
     },
-    Safetensors(SafetensorsReader),
-    Npz(NpzReader),
+    /// A file of another format.
+    #[cfg_attr(
+        not(any(feature = "npz", feature = "safetensors")),
+        allow(dead_code, reason = "each format is a feature")
+    )]
+    Arrays(Box<dyn Arrays>),
+}
+
+/// An open file of named arrays.
+trait Arrays: Send + Sync {
+    fn names(&self) -> Vec<&str>;
+    fn info(&self, name: &str) -> Option<WeightInfo>;
+    fn tensor(&self, name: &str) -> Result<Tensor, CheckpointError>;
+}
+
+#[cfg(feature = "npz")]
+impl Arrays for NpzReader {
+    fn names(&self) -> Vec<&str> {
+        self.names().collect()
+    }
+
+    fn info(&self, name: &str) -> Option<WeightInfo> {
+        self.info(name)
+    }
+
+    fn tensor(&self, name: &str) -> Result<Tensor, CheckpointError> {
+        self.tensor(name)
+    }
+}
+
+#[cfg(feature = "safetensors")]
+impl Arrays for SafetensorsReader {
+    fn names(&self) -> Vec<&str> {
+        self.names().collect()
+    }
+
+    fn info(&self, name: &str) -> Option<WeightInfo> {
+        self.info(name)
+    }
+
+    fn tensor(&self, name: &str) -> Result<Tensor, CheckpointError> {
+        self.tensor(name)
+    }
+}
+
+#[cfg(feature = "npz")]
+fn open_npz(path: &Path) -> Result<OpenWeights, CheckpointError> {
+    Ok(OpenWeights::Arrays(Box::new(NpzReader::open(path)?)))
+}
+
+#[cfg(feature = "safetensors")]
+fn open_safetensors(path: &Path) -> Result<OpenWeights, CheckpointError> {
+    Ok(OpenWeights::Arrays(Box::new(SafetensorsReader::open(
+        path,
+    )?)))
+}
+
+#[cfg(not(feature = "npz"))]
+fn open_npz(path: &Path) -> Result<OpenWeights, CheckpointError> {
+    Err(without(path, ".npz"))
+}
+
+#[cfg(not(feature = "safetensors"))]
+fn open_safetensors(path: &Path) -> Result<OpenWeights, CheckpointError> {
+    Err(without(path, ".safetensors"))
+}
+
+/// The error of a format that this build does not have.
+#[cfg(not(all(feature = "npz", feature = "safetensors")))]
+fn without(path: &Path, format: &str) -> CheckpointError {
+    let text = format!(
+        "is a {format} file, and the program is built without them: add the feature `weights`"
+    );
+    CheckpointError::unsupported(path, None, text)
 }
 
 impl std::fmt::Debug for Weights {
@@ -75,9 +151,9 @@ impl Weights {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let source = if name.ends_with(".safetensors") || name.ends_with(".index.json") {
-            OpenWeights::Safetensors(SafetensorsReader::open(path)?)
+            open_safetensors(path)?
         } else if name.ends_with(".npz") {
-            OpenWeights::Npz(NpzReader::open(path)?)
+            open_npz(path)?
         } else if let Some(prefix) = name.strip_suffix(".index").filter(|_| path.is_file()) {
             Self::bundle(&path.with_file_name(prefix))?
         } else if index_path(path).exists() || path.is_file() {
@@ -93,14 +169,14 @@ impl Weights {
     }
 
     fn open_folder(folder: &Path) -> Result<Weights, CheckpointError> {
-        let index = folder.join(safetensors::INDEX);
+        let index = folder.join(SAFETENSORS_INDEX);
         let mut found = state::find_latest(folder)?;
         if found.newest.is_none() && !index.exists() {
             found = state::find_usable(folder, &[]);
         }
         let source = match found.newest {
             Some(prefix) => Self::bundle(&prefix)?,
-            None if index.exists() => OpenWeights::Safetensors(SafetensorsReader::open(&index)?),
+            None if index.exists() => open_safetensors(&index)?,
             None => return Err(missing(folder)),
         };
         Ok(Weights {
@@ -139,8 +215,7 @@ impl Weights {
                     |n: &&str| *n != object_graph::KEY && !n.starts_with(INTERNAL_PREFIX);
                 reader.names().filter(is_weight).collect()
             }
-            OpenWeights::Safetensors(reader) => reader.names().collect(),
-            OpenWeights::Npz(reader) => reader.names().collect(),
+            OpenWeights::Arrays(reader) => reader.names(),
         }
     }
 
@@ -158,8 +233,7 @@ impl Weights {
                     bytes: info.bytes,
                 })
             }
-            OpenWeights::Safetensors(reader) => reader.info(name),
-            OpenWeights::Npz(reader) => reader.info(name),
+            OpenWeights::Arrays(reader) => reader.info(name),
         }
     }
 
@@ -170,8 +244,7 @@ impl Weights {
     pub fn tensor(&self, name: &str) -> Result<Tensor, CheckpointError> {
         match &self.source {
             OpenWeights::Bundle { reader, keys } => reader.tensor(key_of(reader, keys, name)),
-            OpenWeights::Safetensors(reader) => reader.tensor(name),
-            OpenWeights::Npz(reader) => reader.tensor(name),
+            OpenWeights::Arrays(reader) => reader.tensor(name),
         }
     }
 
@@ -245,7 +318,13 @@ pub fn save_weights<N: Into<String>>(
         .map(|(name, tensor)| (name.into(), tensor));
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     match &*extension.to_ascii_lowercase() {
+        #[cfg(feature = "safetensors")]
         "safetensors" => safetensors::write(disk, path, &weights.collect::<Vec<_>>()),
+        #[cfg(not(feature = "safetensors"))]
+        "safetensors" => Err(without(path, ".safetensors")),
+        #[cfg(not(feature = "npz"))]
+        "npz" => Err(without(path, ".npz")),
+        #[cfg(feature = "npz")]
         "npz" => {
             let mut writer = NpzWriter::create(disk, path)?;
             for (name, tensor) in weights {

@@ -45,6 +45,17 @@ pub enum DataError {
         source: io::Error,
     },
 
+    /// A file that gzip has compressed, in a build without the feature `gzip`.
+    #[error(
+        "{}: is compressed by gzip, and the program is built without it: add the feature `gzip` of the package \
+         `thalweg`, or unpack the file",
+        path.display()
+    )]
+    WithoutGzip {
+        /// The file.
+        path: PathBuf,
+    },
+
     /// The first bytes are neither those of gzip nor those of IDX.
     #[error(
         "{}: starts with {:02x} {:02x}, which is neither gzip (1f 8b) nor IDX (00 00)",

@@ -13,6 +13,10 @@ pub mod chrome_trace;
 pub mod collectives;
 pub mod context;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+#[cfg(not(feature = "cuda"))]
+#[path = "without_cuda.rs"]
 pub mod cuda;
 pub mod device;
 mod device_type;

@@ -35,7 +35,9 @@ pub use atomic::{AtomicFile, write};
 #[cfg(unix)]
 pub use folder::FolderDisk;
 pub use limited::SizeLimitedFile;
-pub(crate) use read::{ReadFile, exists, open, read_exact_at, read_whole, read_with_crc};
+#[cfg(any(feature = "npz", feature = "safetensors"))]
+pub(crate) use read::read_exact_at;
+pub(crate) use read::{ReadFile, exists, open, read_whole, read_with_crc};
 pub use stale::remove_stale;
 pub(crate) use system::folder_of;
 pub use system::{SystemDisk, system};

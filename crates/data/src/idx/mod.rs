@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "gzip")]
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::DataError;
@@ -68,7 +69,10 @@ impl<const R: usize> Idx<R> {
         let peeked = fill(&mut reader, &mut magic).map_err(|(_, e)| io_error(e))?;
         let whole = magic[..peeked].chain(reader);
         if peeked == magic.len() && magic == GZIP {
-            Stream::new(MultiGzDecoder::new(whole), path, true).array()
+            #[cfg(feature = "gzip")]
+            return Stream::new(MultiGzDecoder::new(whole), path, true).array();
+            #[cfg(not(feature = "gzip"))]
+            return Err(DataError::WithoutGzip { path });
         } else {
             Stream::new(whole, path, false).array()
         }

@@ -34,6 +34,9 @@ pub enum GpuError {
         /// Advice on how to get one that has it.
         advice: &'static str,
     },
+    /// A build without the feature `cuda`.
+    #[error("the program is built without GPUs: add the feature `cuda` of the package `thalweg`")]
+    WithoutCuda,
     /// The driver is there, and no GPU.
     #[error("the driver finds no GPU: see what `nvidia-smi` and CUDA_VISIBLE_DEVICES say")]
     NoCard,

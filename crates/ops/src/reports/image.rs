@@ -184,7 +184,15 @@ fn to_pixels<T: PixelValue>(values: &[T], bad: &[u8]) -> Vec<u8> {
     shades
 }
 
+#[cfg(not(feature = "png"))]
+fn png(_: &[u8], _: usize, _: usize, _: usize) -> Result<Vec<u8>, KernelError> {
+    let text =
+        "the program is built without images: add the feature `png` of the package `thalweg`";
+    Err(KernelError::Invalid(text.to_owned()))
+}
+
 /// Encodes an image of 8 bits a channel as a PNG file.
+#[cfg(feature = "png")]
 fn png(
     shades: &[u8],
     height: usize,
