@@ -39,3 +39,19 @@ fn check(options: impl Fn() -> SessionOptions + Sync) {
 fn golden_graphs_match_tensorflow() {
     check(SessionOptions::default);
 }
+
+#[test]
+fn golden_graphs_with_functions_match_tensorflow_once_calls_are_inlined() {
+    let mut checked = 0;
+    for name in names("") {
+        let mut golden = GoldenGraph::read(&name);
+        let library = golden.def.library.iter().map(|l| l.function.len());
+        if library.sum::<usize>() > 0 {
+            golden.inline_calls = true;
+            let found = golden.check(SessionOptions::default());
+            found.unwrap_or_else(|e| panic!("{name}: {e}"));
+            checked += 1;
+        }
+    }
+    assert!(checked > 5, "{checked}");
+}

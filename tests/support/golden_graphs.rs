@@ -29,6 +29,8 @@ pub type Step<'g> = Box<
 pub struct GoldenGraph {
     pub name: String,
     pub def: GraphDef,
+    /// `true` if calls are inlined when the graph is imported.
+    pub inline_calls: bool,
     json: Value,
     arrays: HashMap<String, Tensor>,
 }
@@ -71,6 +73,7 @@ impl GoldenGraph {
         GoldenGraph {
             name: name.to_owned(),
             def: prost::Message::decode(&bytes[..]).unwrap(),
+            inline_calls: false,
             json,
             arrays,
         }
@@ -99,6 +102,7 @@ impl GoldenGraph {
         open: impl FnOnce(&'g Graph) -> Result<Step<'g>, String>,
     ) -> Result<(), String> {
         let import_options = ImportOptions::new().origin(format!("{}.pb", self.name));
+        let import_options = import_options.inline_calls(self.inline_calls);
         let mut def = self.def.clone();
         def.node.iter_mut().for_each(place);
         let imported = import(graph, &def, &import_options).map_err(|e| e.to_string())?;

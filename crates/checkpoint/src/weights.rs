@@ -38,7 +38,7 @@ use crate::weight_info::WeightInfo;
 /// The prefix of entries that are not weights: the state of random ops.
 const INTERNAL_PREFIX: &str = "_thalweg/";
 /// The file in a folder of sharded safetensors that lists the shards.
-pub(crate) const SAFETENSORS_INDEX: &str = "model.safetensors.index.json";
+const SAFETENSORS_INDEX: &str = "model.safetensors.index.json";
 
 /// An open file of weights, of any supported format.
 pub struct Weights {

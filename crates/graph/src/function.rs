@@ -104,6 +104,11 @@ impl Function {
         self.controls.iter().map(|(_, node)| *node).collect()
     }
 
+    /// Removes the attributes that describe its arguments, such as TensorFlow's `_input_shapes`: for a copy with others.
+    pub fn drop_argument_attrs(&mut self) {
+        self.attrs.retain(|(name, _)| name != "_input_shapes");
+    }
+
     /// By argument: `true` if a call updates the variable whose handle the argument is. Functions
     /// that the body calls are looked up in `library`.
     pub fn updates(&self, library: &GraphData) -> Vec<bool> {

@@ -191,6 +191,14 @@ impl<'g> Operation<'g> {
         )
     }
 
+    /// Its inputs, in order: where an imported graph is cut.
+    pub fn inputs(self) -> Vec<Output<'g>> {
+        let data = self.graph.snapshot();
+        let inputs = data.get(self.id).map(|n| n.inputs.clone());
+        let inputs = inputs.into_iter().flatten();
+        inputs.map(|id| self.graph.output(id)).collect()
+    }
+
     /// All of its outputs.
     pub fn outputs(self) -> Vec<Output<'g>> {
         let count = self

@@ -217,6 +217,9 @@ pub enum Problem {
     /// A function whose name is taken already.
     #[error("the graph has another function of this name: import into a graph of its own")]
     Taken,
+    /// A call of a function that cannot be inlined.
+    #[error("the function that it calls cannot be inlined: {0}")]
+    Inline(String),
     /// An input from a node that does not exist.
     #[error("its input '{0}' is of a node that is not there")]
     NoNode(String),

@@ -39,6 +39,9 @@ use crate::shape;
 /// The version of the GraphDefs written here: TensorFlow 1.15's.
 const PRODUCER: i32 = 134;
 
+/// The attribute of known output shapes; the shapes of a handle are not those of its value.
+pub(crate) const OUTPUT_SHAPES: &str = "_output_shapes";
+
 /// The most bytes that a message may have: protobuf's limit.
 pub const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
 
@@ -213,7 +216,12 @@ fn node_to_proto(
     options: &ExportOptions,
 ) -> Result<NodeDef, ExportError> {
     let mut attrs: BTreeMap<String, AttrValue> = BTreeMap::new();
-    for (name, value) in node.attrs.iter() {
+    // A loop or branch that gained outputs keeps the list of the file that it came from.
+    let stale = |(name, value): &(&str, &Attr)| {
+        *name == OUTPUT_SHAPES
+            && matches!(value, Attr::Shapes(shapes) if shapes.len() != node.outputs.len())
+    };
+    for (name, value) in node.attrs.iter().filter(|attr| !stale(attr)) {
         let wrong = |value| ExportError::Attr {
             node: node.name.clone(),
             attr: name.to_owned(),
@@ -253,7 +261,7 @@ fn node_to_proto(
             .map(|f| shape::to_proto(&f.shape))
             .collect();
         attrs.insert(
-            "_output_shapes".to_owned(),
+            OUTPUT_SHAPES.to_owned(),
             list(ListValue {
                 shape,
                 ..ListValue::default()
@@ -287,7 +295,7 @@ fn list(list: ListValue) -> AttrValue {
 pub fn function_to_proto(function: &Function) -> Result<FunctionDef, ExportError> {
     let body = &function.body;
     let is_argument = |n: &Node| n.op.name == thalweg_graph::function::ARGUMENT.name;
-    let name = |output: OutputId| body_input(body, output);
+    let name = |output: OutputId| body_input(function, output);
     let options = ExportOptions::default();
     let nodes: Vec<&Node> = body
         .nodes()
@@ -354,12 +362,14 @@ fn is_stateful(node: &Node) -> bool {
 }
 
 /// `argument`, or `node:output_name:index`.
-fn body_input(body: &GraphData, output: OutputId) -> String {
-    let Some(node) = body.get(output.node) else {
+fn body_input(function: &Function, output: OutputId) -> String {
+    let Some(node) = function.body.get(output.node) else {
         return String::new();
     };
-    if node.op.name == thalweg_graph::function::ARGUMENT.name {
-        return node.name.clone();
+    // An argument has the name that the signature gives it, whatever the name of its node.
+    let argument = function.inputs.iter().position(|n| *n == output.node);
+    if let Some(port) = argument.and_then(|at| function.arguments.get(at)) {
+        return port.name.clone();
     }
     let mut first = 0;
     for arg in node.op.outputs {

@@ -164,13 +164,41 @@ fn oversized_graphs_are_refused_before_they_are_built() {
 }
 
 #[test]
-fn a_function_that_uses_a_variable_is_named() {
+fn a_branch_or_loop_that_reads_a_variable_takes_its_value() {
     let g = Graph::new();
     let w = g.variable("w", 2.0f32);
     let x = g.placeholder("x", DType::F32, []);
-    let y = g.cond(x.greater(0.0), |_| vec![w.read()], |_| vec![x])[0];
+    let y = g.cond(x.greater(0.0), |_| vec![w.read() * 5.0], |_| vec![x])[0];
+    let z = g.while_loop(
+        &[x],
+        |_, v| v[0].less(20.0),
+        |_, v| vec![v[0] * w.read() + 1.0],
+    )[0];
+    let def = freeze(&g, &[y, z], |_| Some(Tensor::scalar(2.0f32))).unwrap();
+    assert!(def.node.iter().all(|n| !n.op.contains("Var")));
+    let x = ("x", Tensor::scalar(3.0f32));
+    assert_eq!(
+        run(&def, &y.name(), std::slice::from_ref(&x)),
+        Tensor::scalar(10.0f32)
+    );
+    assert_eq!(run(&def, &z.name(), &[x]), Tensor::scalar(31.0f32));
+}
+
+#[test]
+fn a_function_that_writes_a_variable_is_named() {
+    let g = Graph::new();
+    let w = g.variable("w", 2.0f32);
+    let x = g.placeholder("x", DType::F32, []);
+    let write = || {
+        let write = w.assign(x);
+        g.control_dependencies([write], || vec![w.read()])
+    };
+    let y = g.cond(x.greater(0.0), |_| write(), |_| vec![x])[0];
     let error = freeze(&g, &[y], |_| Some(Tensor::scalar(2.0f32))).unwrap_err();
-    assert!(matches!(error, FreezeError::Use { .. }), "{error}");
+    assert!(
+        matches!(error, FreezeError::Use { .. } | FreezeError::Update { .. }),
+        "{error}"
+    );
     // A function that takes the value is kept, and only that one.
     let z = g.cond(x.greater(1.0), |_| vec![w.value() * x], |_| vec![x])[0];
     let needed = variables_of(&g, &[z]).unwrap();

@@ -262,7 +262,8 @@ pub fn freeze(session: &dyn Steps, outputs: &[Output<'_>]) -> Result<GraphDef, F
 }
 
 /// Names of the variables that a graph holds, in its functions too, and neither declares nor lists as local
-/// ([`LOCAL`]). A saver of the declared variables would lose their values.
+/// ([`LOCAL`]). A saver of the declared variables would lose their values. A variable that no node writes, and whose reads
+/// no node uses, holds nothing: files of Keras have such copies of each variable.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -270,7 +271,9 @@ pub fn freeze(session: &dyn Steps, outputs: &[Output<'_>]) -> Result<GraphDef, F
 /// use thalweg_tensor::{DType, Shape};
 ///
 /// let g = Graph::new();
-/// g.op("VarHandleOp").attr("dtype", DType::F32).attr("shape", Shape::from([])).name("w").build();
+/// let w = g.op("VarHandleOp").attr("dtype", DType::F32).attr("shape", Shape::from([])).name("w").output();
+/// assert!(thalweg_train::values::undeclared(&g).is_empty());
+/// g.op("AssignVariableOp").input(w).input(g.constant(1.0f32)).build();
 /// assert_eq!(thalweg_train::values::undeclared(&g), ["w"]);
 /// ```
 pub fn undeclared(graph: &Graph) -> Vec<String> {
@@ -281,10 +284,39 @@ pub fn undeclared(graph: &Graph) -> Vec<String> {
     let declared: BTreeSet<_> = declared.map(|n| stored_name(n)).collect();
     let functions = data.functions().values().map(|f| &f.body);
     let bodies = functions.flat_map(|body| body.nodes());
-    let nodes = data.nodes().chain(bodies).map(|(_, node)| node);
+    let used = used_variables(&data);
+    let own = data.nodes().filter(|(id, _)| used.contains(id));
+    let nodes = own.chain(bodies).map(|(_, node)| node);
     let names = nodes.filter(|n| holds_variable(n) && !declared.contains(&stored_name(n)));
     let names: BTreeSet<&String> = names.map(|n| &n.name).collect();
     names.into_iter().cloned().collect()
+}
+
+/// The handles of variables that nodes write or whose reads nodes use.
+pub(crate) fn used_handles(data: &GraphData) -> Vec<OutputId> {
+    let used = used_variables(data);
+    let own = data
+        .nodes()
+        .filter(|(id, n)| used.contains(id) && holds_variable(n));
+    own.map(|(node, _)| OutputId { node, index: 0 }).collect()
+}
+
+/// The nodes whose outputs are inputs of more than reads and tests of a variable that no node uses.
+fn used_variables(data: &GraphData) -> BTreeSet<NodeId> {
+    const LOOKS: [&str; 3] = [
+        "ReadVariableOp",
+        "VarIsInitializedOp",
+        "IsVariableInitialized",
+    ];
+    let inputs = |node: &Node| -> Vec<NodeId> {
+        let inputs = node.inputs.iter().map(|i| i.node);
+        inputs.chain(node.controls.iter().copied()).collect()
+    };
+    let with_users: BTreeSet<NodeId> = data.nodes().flat_map(|(_, n)| inputs(n)).collect();
+    let uses = data
+        .nodes()
+        .filter(|(id, n)| !LOOKS.contains(&n.op.name) || with_users.contains(id));
+    uses.flat_map(|(_, n)| inputs(n)).collect()
 }
 
 /// Checks that a graph declares all its variables.
@@ -299,7 +331,7 @@ pub fn check_declared(graph: &Graph) -> Result<(), TrainError> {
 }
 
 /// Container and name by which a session keeps a variable: handles with the same ones are of one variable.
-fn stored_name(node: &Node) -> (&str, &str) {
+pub(crate) fn stored_name(node: &Node) -> (&str, &str) {
     let shared = match node.attrs.str("shared_name") {
         "" => &node.name,
         shared => shared,

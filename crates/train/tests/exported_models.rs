@@ -20,23 +20,8 @@ use thalweg_train::{
     ModelOptions, SavedVariable, Saver, SaverNodes, SaverOptions, freeze, save_model, values,
 };
 
-/// Finds a Python that has TensorFlow.
-fn python() -> Option<String> {
-    let named = std::env::var("TENSORFLOW_PYTHON").ok();
-    let python = named.unwrap_or_else(|| "python3".to_owned());
-    let look = "import importlib.util as u, sys; sys.exit(u.find_spec('tensorflow') is None)";
-    let found = Command::new(&python).args(["-c", look]).status();
-    if found.is_ok_and(|s| s.success()) {
-        return Some(python);
-    }
-    let required = std::env::var("REQUIRE_TENSORFLOW").is_ok_and(|v| v == "1");
-    assert!(
-        !required,
-        "no Python with TensorFlow: set TENSORFLOW_PYTHON"
-    );
-    eprintln!("SKIPPED: no Python with TensorFlow; set TENSORFLOW_PYTHON to one");
-    None
-}
+#[path = "exported_models/python.rs"]
+mod python;
 
 struct ExportedModel<'g> {
     x: Output<'g>,
@@ -248,7 +233,9 @@ fn extend(theirs: &Path, extended: &Path) {
 
 #[test]
 fn tensorflow_and_thalweg_load_what_the_other_wrote() {
-    let Some(python) = python() else { return };
+    let Some(python) = python::with_tensorflow() else {
+        return;
+    };
     let root: PathBuf = std::env::temp_dir();
     let root = root.join(format!("thalweg-exported-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&root);

@@ -34,7 +34,7 @@ use crate::weight_info::WeightInfo;
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// The name of the index, which maps each tensor to a file of the folder.
-pub const INDEX: &str = crate::weights::SAFETENSORS_INDEX;
+pub const INDEX: &str = "model.safetensors.index.json";
 
 /// An open safetensors file, or all the files of an index.
 ///

@@ -27,6 +27,7 @@ mod ops;
 mod regions;
 mod value_readers;
 
+pub use call_values::with_values;
 pub(crate) use call_values::{can_take_value, handle_of_call};
 pub use contexts::Contexts;
 pub use ops::{ENTER, EXIT, MERGE, NEXT, SWITCH};

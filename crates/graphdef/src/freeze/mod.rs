@@ -36,8 +36,9 @@ pub use error::FreezeError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use thalweg_graph::flow::with_values;
 use thalweg_graph::op::Effect;
-use thalweg_graph::{Attr, Function, Graph, GraphData, NodeId, Output, OutputId};
+use thalweg_graph::{Attr, Function, Graph, GraphData, Node, NodeId, Output, OutputId};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::export::{self, ExportError, ExportOptions, MAX_MESSAGE_BYTES};
@@ -164,6 +165,7 @@ fn needed(graph: &Graph, outputs: &[Output<'_>]) -> Result<Needed, FreezeError> 
             });
         }
     }
+    let data = on_values(graph, data, outputs);
     let keep = data.needed(outputs.iter().map(|o| o.id().node), |_| false);
     let declared: BTreeMap<OutputId, &str> = data
         .variables()
@@ -203,6 +205,23 @@ fn needed(graph: &Graph, outputs: &[Output<'_>]) -> Result<Needed, FreezeError> 
         keep,
         variables,
     })
+}
+
+/// The graph with values of variables in place of their handles wherever functions only read them. What has no such
+/// form is refused later.
+fn on_values(graph: &Graph, data: Arc<GraphData>, outputs: &[Output<'_>]) -> Arc<GraphData> {
+    let is_handle = |input: &OutputId| data.fact(*input).is_some_and(|f| f.variable.is_some());
+    let calls = |(_, node): (NodeId, &Arc<Node>)| {
+        let mut attrs = node.attrs.iter().map(|(_, attr)| attr);
+        attrs.any(|a| matches!(a, Attr::Func(_) | Attr::Funcs(_)))
+            && node.inputs.iter().any(is_handle)
+    };
+    if !data.nodes().any(calls) {
+        return data;
+    }
+    let fetches: Vec<OutputId> = outputs.iter().map(|o| o.id()).collect();
+    let find = |name: &str| graph.registry().get(name);
+    with_values(&data, &fetches, &find).map_or(data, Arc::new)
 }
 
 /// The functions that nodes use, directly or not, by name.

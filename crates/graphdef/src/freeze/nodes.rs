@@ -8,12 +8,9 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::error::FreezeError;
 use crate::attr::to_proto;
-use crate::export::ExportError;
+use crate::export::{ExportError, OUTPUT_SHAPES};
 use crate::messages::attr_value::{ListValue, Value};
 use crate::messages::{AttrValue, NodeDef};
-
-/// The attribute of known output shapes; a handle's shapes are not those of its value.
-const OUTPUT_SHAPES: &str = "_output_shapes";
 
 /// Ops that forward a handle.
 const FORWARDING_OPS: &[&str] = &[

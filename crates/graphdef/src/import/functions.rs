@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::Message;
-use thalweg_graph::{Attr, Func, Graph};
+use thalweg_graph::{Attr, Func, Function, Graph};
 
 use crate::attr;
 use crate::dtype;
@@ -22,12 +22,17 @@ const MAX_FUNCTIONS: usize = 1 << 16;
 const MAX_ATTR_BYTES: usize = 1 << 12;
 
 /// A function with the attributes that it is used with.
+#[derive(Clone)]
 pub(super) struct Use<'d> {
     /// Its name in the graph's library.
     pub name: String,
     pub def: &'d FunctionDef,
     pub given: BTreeMap<String, Attr>,
 }
+
+/// Builds a function that is used.
+pub(super) type BuildBody =
+    for<'d> fn(&mut Functions<'d>, &Use<'d>, &mut Budget) -> Result<Function, ImportError>;
 
 /// The functions of a file.
 pub(super) struct Functions<'d> {
@@ -45,6 +50,10 @@ pub(super) struct Functions<'d> {
     pub derived: Vec<(String, String)>,
     nodes: usize,
     max_nodes: usize,
+    /// The builder of called functions, if their nodes stand in place of calls.
+    pub inlining: Option<BuildBody>,
+    /// Functions that are inlined, by name in the graph.
+    pub bodies: BTreeMap<String, Arc<Function>>,
 }
 
 impl<'d> Functions<'d> {
@@ -69,6 +78,8 @@ impl<'d> Functions<'d> {
             derived: Vec::new(),
             nodes: 0,
             max_nodes,
+            inlining: None,
+            bodies: BTreeMap::new(),
         }
     }
 

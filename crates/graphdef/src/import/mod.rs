@@ -28,6 +28,7 @@ mod define;
 mod errors;
 mod functions;
 mod gradient;
+mod inline;
 mod input_names;
 mod nodes;
 mod order;
@@ -59,6 +60,7 @@ pub struct ImportOptions<'g> {
     pub(crate) origin: String,
     max_expanded_bytes: usize,
     max_nodes: usize,
+    inline_calls: bool,
 }
 
 impl Default for ImportOptions<'_> {
@@ -70,6 +72,7 @@ impl Default for ImportOptions<'_> {
             origin: "an imported graph".to_owned(),
             max_expanded_bytes: DEFAULT_EXPANDED_BYTES,
             max_nodes: 4 << 20,
+            inline_calls: false,
         }
     }
 }
@@ -115,6 +118,17 @@ impl<'g> ImportOptions<'g> {
     pub fn max_expanded_bytes(self, max_expanded_bytes: usize) -> ImportOptions<'g> {
         ImportOptions {
             max_expanded_bytes,
+            ..self
+        }
+    }
+
+    /// Puts the nodes of a called function in place of each call of the graph (`false`), so that a model of Keras or
+    /// TensorFlow 2 can be cut inside, trained and frozen as any other graph. Node `name` of the function that node `call`
+    /// calls becomes `call/name`, and an `IdentityN` of the results keeps the name of the call. Branches and loops keep
+    /// their functions.
+    pub fn inline_calls(self, inline_calls: bool) -> ImportOptions<'g> {
+        ImportOptions {
+            inline_calls,
             ..self
         }
     }
@@ -257,6 +271,7 @@ fn add(graph: &Graph, def: &GraphDef, options: &ImportOptions<'_>) -> Result<Add
     let origin: Arc<str> = options.origin.as_str().into();
     let mut budget = Budget::new(options.max_expanded_bytes);
     let mut functions = Functions::new(graph, def, library(def), &origin, options.max_nodes);
+    functions.inlining = options.inline_calls.then_some(body::function);
     functions.count_nodes(def.node.len())?;
     let given = BTreeMap::new();
     let mut map = BTreeMap::new();

@@ -9,6 +9,7 @@ use thalweg_graph::{Attr, DeviceSpec, Graph, ImportedNode, NodeBuilder, NodeId, 
 use crate::attr;
 use crate::error::{ImportError, Problem, ValueError};
 use crate::import::functions::Functions;
+use crate::import::inline;
 use crate::import::input_names::{Input, InputNames};
 use crate::import::order::Dependencies;
 use crate::messages::{NodeDef, OpDef};
@@ -179,9 +180,14 @@ impl<'a, 'd> Nodes<'a, 'd> {
             Some(_) => None,
             None => self.call(&node.op, &mut attrs)?,
         };
+        let name = call.map_or(&*node.op, |(op, _)| op);
+        if let Some(built) = self.inlined(node, inputs, name, &attrs, &imported)? {
+            let function = call.and_then(|(_, function)| function);
+            return Ok(BuiltNode { function, ..built });
+        }
         let mut builder = self
             .graph
-            .op(call.map_or(&*node.op, |(op, _)| op))
+            .op(name)
             .name(&prefixed(self.place.prefix, &node.name))
             .imported(imported);
         let mut open = Vec::new();
@@ -208,6 +214,56 @@ impl<'a, 'd> Nodes<'a, 'd> {
             outputs: made.outputs().len(),
             function: call.and_then(|(_, function)| function),
         })
+    }
+
+    /// Adds the nodes of the function that a node calls, if it is to be inlined.
+    fn inlined(
+        &mut self,
+        node: &'d NodeDef,
+        inputs: &[Input<'d>],
+        op: &str,
+        attrs: &[(String, Attr)],
+        imported: &ImportedNode,
+    ) -> Result<Option<BuiltNode<'d>>, Problem> {
+        if self.place.function.is_some() || inputs.iter().any(|i| self.is_open(*i)) {
+            return Ok(None);
+        }
+        let attrs = attrs.iter().map(|(name, attr)| (&**name, attr));
+        let function = self.functions.inlined(op, attrs, self.budget);
+        let Some(function) = function.map_err(inline::problem)? else {
+            return Ok(None);
+        };
+        let mut call = inline::Call {
+            name: prefixed(self.place.prefix, &node.name),
+            node: imported.clone(),
+            arguments: Vec::new(),
+            controls: Vec::new(),
+        };
+        for (&input, text) in inputs.iter().zip(&node.input) {
+            match input {
+                Input::Control(from) => call.controls.extend(self.made.get(from).map(|m| m.id)),
+                Input::GivenControl(from) => call.controls.push(from),
+                _ => {
+                    let from = self.output(input, text)?;
+                    call.arguments
+                        .push(from.unwrap_or(self.graph.invalid().id()));
+                }
+            }
+        }
+        if call.arguments.len() != function.inputs.len() {
+            let problem = format!(
+                "it takes {}, and the call gives {}",
+                function.inputs.len(),
+                call.arguments.len()
+            );
+            return Err(Problem::Inline(problem));
+        }
+        let id = self.functions.inline(call, &function, 0, self.budget);
+        Ok(Some(BuiltNode {
+            id: id.map_err(inline::problem)?,
+            outputs: function.outputs.len(),
+            function: None,
+        }))
     }
 
     /// The attributes of a node, whose functions are marked as used; the names of the nodes that it

@@ -338,6 +338,7 @@ fn add_kept_outputs<'g>(
     let mut changed: Vec<(&'static str, Attr)> = Vec::new();
     for (which, (function, attr)) in functions.iter().zip(attrs).enumerate() {
         let mut wider = Function::clone(function);
+        wider.drop_argument_attrs();
         wider.name = format!("{}_kept_{had}", function.name);
         let mut own = kept[which].iter();
         let before: usize = kept[..which].iter().map(Vec::len).sum();

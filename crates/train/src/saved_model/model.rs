@@ -20,6 +20,7 @@ use crate::steps::Steps;
 pub struct LoadOptions {
     tags: Vec<String>,
     clear_devices: bool,
+    inline_calls: bool,
     session: SessionOptions,
 }
 
@@ -39,6 +40,16 @@ impl LoadOptions {
     pub fn clear_devices(self, clear_devices: bool) -> LoadOptions {
         LoadOptions {
             clear_devices,
+            ..self
+        }
+    }
+
+    /// Puts the nodes of called functions in place of calls, or keeps the calls (`false`): a model of Keras or TensorFlow 2
+    /// is a call around calls, and can be cut inside, trained and frozen once they are inlined. See
+    /// [`ImportOptions::inline_calls`] for the names.
+    pub fn inline_calls(self, inline_calls: bool) -> LoadOptions {
+        LoadOptions {
+            inline_calls,
             ..self
         }
     }
@@ -99,7 +110,9 @@ impl SavedModel {
             clear_devices(def);
         }
         let graph = Graph::with_ops(options.session.op_set());
-        import_meta_graph(&graph, &meta, &ImportOptions::new().origin(&*name))?;
+        let importing = ImportOptions::new().origin(&*name);
+        let importing = importing.inline_calls(options.inline_calls);
+        import_meta_graph(&graph, &meta, &importing)?;
         // The message may be as large as all constants together.
         meta.graph_def = None;
         let signatures = signatures(&graph, &name, &meta)?;

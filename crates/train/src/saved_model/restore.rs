@@ -1,9 +1,10 @@
 //! Restoring of variables from a checkpoint, or from a file of weights.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use thalweg_checkpoint::{BundleReader, CheckpointError, SliceSpec, Weights};
-use thalweg_graph::OutputId;
+use thalweg_graph::{Graph, OutputId};
 use thalweg_graphdef::messages::MetaGraphDef;
 use thalweg_tensor::Tensor;
 
@@ -27,11 +28,12 @@ pub(super) fn restore(
     meta: &MetaGraphDef,
 ) -> Result<usize, SavedModelError> {
     let node = meta.saver_def.as_ref().map(|s| &*s.restore_op_name);
-    let all = restored_variables(session.graph(), node);
+    let mut all = restored_variables(session.graph(), node);
+    let reader = BundleReader::open(checkpoint)?;
+    add_named(session.graph(), &reader, &mut all)?;
     if all.is_empty() {
         return Ok(0);
     }
-    let reader = BundleReader::open(checkpoint)?;
     declare(session.graph(), &all, &trainable_keys(&reader, meta)?);
     let values = all
         .iter()
@@ -40,6 +42,32 @@ pub(super) fn restore(
     let count = values.len();
     values::assign(session, values)?;
     Ok(count)
+}
+
+/// Adds the variables that the graph uses and that no node restores, if the checkpoint has objects of their names.
+///
+/// The restore nodes of a model that `tf.saved_model.save` wrote of a Keras 3 model assign copies of its variables.
+fn add_named(
+    graph: &Graph,
+    reader: &BundleReader,
+    all: &mut Vec<RestoredVariable>,
+) -> Result<(), CheckpointError> {
+    let Some(names) = reader.by_variable_name()? else {
+        return Ok(());
+    };
+    let data = graph.snapshot();
+    let restored: BTreeSet<OutputId> = all.iter().map(|one| one.handle).collect();
+    let used = values::used_handles(&data).into_iter();
+    for handle in used.filter(|handle| !restored.contains(handle)) {
+        if let Some(key) = names.key(values::stored_name(data.node(handle.node)).1) {
+            all.push(RestoredVariable {
+                key: key.to_owned(),
+                slice: String::new(),
+                handle,
+            });
+        }
+    }
+    Ok(())
 }
 
 fn read_value(reader: &BundleReader, one: &RestoredVariable) -> Result<Tensor, CheckpointError> {

@@ -440,15 +440,31 @@ fn a_graph_with_undeclared_variables_is_not_saved_without_them() {
     // Handles of one shared name are of one variable.
     let g = Graph::new();
     g.variable("w", 1.0f32);
-    let handle = |g: &Graph, shared: &str| {
+    let handle = |shared: &str| {
         let handle = g.op("VarHandleOp").attr("dtype", DType::F32);
         let handle = handle
             .attr("shape", Shape::from([]))
             .attr("shared_name", shared);
-        handle.output().id()
+        handle.output()
     };
-    handle(&g, "w");
+    let write = |to| {
+        g.op("AssignVariableOp")
+            .input(to)
+            .input(g.constant(1.0f32))
+            .build()
+    };
+    write(handle("w"));
     assert!(crate::values::undeclared(&g).is_empty());
-    handle(&g, "other");
+    let other = handle("other");
+    let read = || {
+        g.op("ReadVariableOp")
+            .input(other)
+            .attr("dtype", DType::F32)
+            .output()
+    };
+    // Nothing writes it or uses its value.
+    read();
+    assert!(crate::values::undeclared(&g).is_empty());
+    read().square();
     assert_eq!(crate::values::undeclared(&g), ["VarHandleOp_1"]);
 }

@@ -11,7 +11,7 @@ use crate::error::GraphError;
 use crate::flow::value_readers::{find_op, on_value, passes, value_op};
 use crate::function::{Function, calls};
 use crate::node::{Fact, Node, NodeId, OutputId};
-use crate::op::{Calls, FindOp};
+use crate::op::{Calls, Effect, FindOp};
 use crate::simplified::Simplified;
 pub(crate) use only_reads::{can_take_value, handle_of_call};
 use only_reads::{carried, handle_behind, is_call};
@@ -46,6 +46,29 @@ pub(super) fn read_in_front_of_calls(
         }
     }
     Ok(simplified.graph.len() > nodes)
+}
+
+/// A copy of a graph in which calls, branches and loops take the values of the variables that they only read, in place
+/// of handles: for a file without variables. A loop whose handle is one of `fetches` keeps it.
+///
+/// # Errors
+/// The registry lacks an op.
+pub fn with_values(
+    graph: &GraphData,
+    fetches: &[OutputId],
+    find: FindOp<'_>,
+) -> Result<GraphData, GraphError> {
+    let is_handle = |id| graph.node(id).op.effect == Effect::Handle;
+    let mut simplified = Simplified {
+        graph: graph.clone(),
+        feeds: Vec::new(),
+        fetches: fetches.to_vec(),
+        targets: Vec::new(),
+        // As if all variables were on another device.
+        devices: graph.ids().map(|id| u32::from(is_handle(id))).collect(),
+    };
+    read_in_front_of_calls(&mut simplified, find)?;
+    Ok(simplified.graph)
 }
 
 /// Reads the variables behind these inputs of a call, after all nodes that the call waits for, and calls functions that
@@ -184,6 +207,7 @@ fn function_on_values(
         name,
         ..function.clone()
     };
+    new.drop_argument_attrs();
     let mut carriers: Vec<OutputId> = Vec::new();
     for (at, value) in values.iter().enumerate() {
         let Some(value) = value else { continue };

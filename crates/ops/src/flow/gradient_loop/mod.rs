@@ -98,6 +98,7 @@ fn save_values<'g>(g: &GradCx<'_, 'g>, looped: &Loop<'g>) -> Vec<Output<'g>> {
         .filter_map(|o| looped.body.body.fact(*o).cloned())
         .collect();
     let mut turn = Function::clone(&looped.body);
+    turn.drop_argument_attrs();
     turn.name = format!("{}_kept_{had}", turn.name);
     let list = Fact::new(DType::Variant, Shape::scalar());
     for (&saved, fact) in looped.saved.iter().zip(&facts) {
@@ -115,6 +116,7 @@ fn save_values<'g>(g: &GradCx<'_, 'g>, looped: &Loop<'g>) -> Vec<Output<'g>> {
         return Vec::new();
     };
     let mut test = Function::clone(&test);
+    test.drop_argument_attrs();
     test.name = format!("{}_kept_{had}", test.name);
     looped.saved.iter().for_each(|_| {
         test.push_argument(graph, &list);
