@@ -34,6 +34,7 @@ mod optimizers;
 /// An op of a user's crate.
 #[path = "../../examples/focal_loss/tests/focal_loss.rs"]
 mod own_op;
+mod own_op_faults;
 mod owned_models;
 mod placement;
 mod placer;

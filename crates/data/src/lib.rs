@@ -40,6 +40,7 @@ mod shuffle;
 mod split;
 mod tensor_batches;
 mod tfrecord;
+mod vocabulary;
 
 pub use batches::{Batches, Chunk, Chunks};
 pub use error::DataError;
@@ -48,3 +49,4 @@ pub use mnist::{Mnist, SIDE};
 pub use split::{CLASSES, Split};
 pub use tensor_batches::{TensorBatches, chunks, split};
 pub use tfrecord::{MAX_RECORD_BYTES, RecordError, RecordReader, append_record, write_record};
+pub use vocabulary::Vocabulary;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use thalweg_device::{Body, DeviceType, Op};
-use thalweg_graph::op::ArgType;
+use thalweg_graph::op::{ArgType, Effect};
 use thalweg_graph::{OpDef, Registry};
 use thiserror::Error;
 
@@ -176,10 +176,32 @@ fn check_definition(op: &'static Op) -> Result<(), OpSetError> {
     if let Some(unknown) = unknown_attribute(def) {
         return wrong(format!("it has no attribute '{unknown}'"));
     }
+    let effects = [
+        Effect::Pure,
+        Effect::Random,
+        Effect::Stateful,
+        Effect::Write,
+    ];
+    if !effects.contains(&def.effect) {
+        return wrong(format!(
+            "its effect {:?} is one that the engine alone handles; an op of your own has one of {effects:?}",
+            def.effect
+        ));
+    }
     if op.kernels.is_empty() {
         return wrong("it has no kernel".to_owned());
     }
     for kernel in op.kernels {
+        let computes = matches!(
+            kernel.body,
+            Body::Compute(_) | Body::Tensors(_) | Body::Launch(_) | Body::Host
+        );
+        if !computes {
+            return wrong(format!(
+                "a kernel of it is {:?}, which only the engine's ops are",
+                kernel.body
+            ));
+        }
         let restricted = kernel.dtypes.iter().find(|(a, _)| def.attr(a).is_none());
         if let Some((attr, _)) = restricted {
             return wrong(format!(
@@ -301,6 +323,20 @@ mod tests {
             },
             kernels: &[KERNEL.in_place(&[(0, 0)])],
         };
+        static VIEW: Op = Op {
+            kernels: &[Kernel {
+                body: Body::View,
+                ..KERNEL
+            }],
+            ..op("A")
+        };
+        static FLOW: Op = Op {
+            def: OpDef {
+                effect: Effect::Flow,
+                ..op("A").def
+            },
+            ..op("A")
+        };
         static NO_HOST: Op = Op {
             kernels: &[on_host()],
             ..op("A")
@@ -311,6 +347,8 @@ mod tests {
             (&NO_KERNEL, "no kernel"),
             (&OTHER_DTYPES, "dtypes of 'T'"),
             (&BEYOND, "shares (0, 0)"),
+            (&VIEW, "a kernel of it is View"),
+            (&FLOW, "its effect Flow"),
             (&NO_HOST, "no kernel for CPUs"),
         ] {
             let text = refusal(&[op]);
