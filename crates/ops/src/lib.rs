@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use thalweg_device::Op;
-use thalweg_graph::{Graph, Registry};
+use thalweg_graph::Graph;
 
 mod array;
 mod collective;
@@ -97,10 +97,10 @@ pub trait NewGraph {
 
 impl NewGraph for Graph {
     fn new() -> Graph {
-        Graph::with_registry(Arc::new(Registry::new(ops().map(|op| &op.def))))
+        Graph::with_ops(&OpSet::default())
     }
 
     fn with_ops(ops: &OpSet) -> Graph {
-        Graph::with_registry(ops.registry().clone())
+        Graph::with_registry(Arc::new(ops.registry()))
     }
 }

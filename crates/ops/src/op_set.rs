@@ -58,17 +58,11 @@ use crate::fused;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+///
+/// The default set has all ops of Thalweg, and no other.
+#[derive(Clone, Default)]
 pub struct OpSet {
     own: Arc<[&'static Op]>,
-    registry: Arc<Registry>,
-}
-
-impl Default for OpSet {
-    /// All ops of Thalweg.
-    fn default() -> OpSet {
-        OpSet::of(Arc::default())
-    }
 }
 
 impl fmt::Debug for OpSet {
@@ -96,18 +90,12 @@ impl OpSet {
             }
             check_definition(op)?;
         }
-        Ok(OpSet::of(own))
-    }
-
-    fn of(own: Arc<[&'static Op]>) -> OpSet {
-        let all = ops().chain(own.iter().copied());
-        let registry = Arc::new(Registry::new(all.map(|op| &op.def)));
-        OpSet { own, registry }
+        Ok(OpSet { own })
     }
 
     /// The definitions of all ops, for a graph.
-    pub fn registry(&self) -> &Arc<Registry> {
-        &self.registry
+    pub fn registry(&self) -> Registry {
+        Registry::new(self.iter().map(|op| &op.def))
     }
 
     /// All ops: Thalweg's, then the program's own.

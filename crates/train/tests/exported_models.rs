@@ -1,9 +1,7 @@
 //! TensorFlow loads models that Thalweg writes, and the reverse, with the same results. One process of Python runs all
 //! of it.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use thalweg_checkpoint::{BundleReader, BundleWriter, SliceSpec};
@@ -20,8 +18,10 @@ use thalweg_train::{
     ModelOptions, SavedVariable, Saver, SaverNodes, SaverOptions, freeze, save_model, values,
 };
 
-#[path = "exported_models/python.rs"]
-mod python;
+#[path = "exported_models/oracle_process.rs"]
+mod oracle_process;
+
+use oracle_process::OracleProcess;
 
 struct ExportedModel<'g> {
     x: Output<'g>,
@@ -233,9 +233,6 @@ fn extend(theirs: &Path, extended: &Path) {
 
 #[test]
 fn tensorflow_and_thalweg_load_what_the_other_wrote() {
-    let Some(python) = python::with_tensorflow() else {
-        return;
-    };
     let root: PathBuf = std::env::temp_dir();
     let root = root.join(format!("thalweg-exported-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&root);
@@ -244,31 +241,13 @@ fn tensorflow_and_thalweg_load_what_the_other_wrote() {
         std::fs::create_dir_all(ours.join(folder)).unwrap();
     }
     write_ours(&ours);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let script = script.join("tests/exported_models/oracle.py");
-    let mut oracle = Command::new(python)
-        .arg(script)
-        .args([&ours, &theirs])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(oracle.stdout.take().unwrap()).lines();
-    let written = said
-        .by_ref()
-        .map_while(Result::ok)
-        .inspect(|line| println!("{line}"));
-    assert!(
-        written.into_iter().any(|line| line == "written"),
-        "its error is above"
-    );
+    let Some(oracle) = OracleProcess::start("oracle.py", [&ours, &theirs]) else {
+        return;
+    };
     load_theirs(&theirs);
     for name in ["one", "two", "simple"] {
         extend(&theirs.join(name), &ours.join("extended").join(name));
     }
-    writeln!(oracle.stdin.take().unwrap(), "extended").unwrap();
-    said.map_while(Result::ok)
-        .for_each(|line| println!("{line}"));
-    assert!(oracle.wait().unwrap().success(), "its error is above");
+    oracle.check();
     std::fs::remove_dir_all(&root).unwrap();
 }

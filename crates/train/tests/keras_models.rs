@@ -2,9 +2,7 @@
 //! results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use thalweg_graph::Output;
@@ -17,8 +15,10 @@ use thalweg_tensor::Tensor;
 use thalweg_train::saved_model::{DEFAULT_SIGNATURE, LoadOptions, SavedModel};
 use thalweg_train::{ModelOptions, freeze, save_model};
 
-#[path = "exported_models/python.rs"]
-mod python;
+#[path = "exported_models/oracle_process.rs"]
+mod oracle_process;
+
+use oracle_process::OracleProcess;
 
 /// Steps and rate of the training on both sides.
 const STEPS: usize = 3;
@@ -143,36 +143,18 @@ fn with_a_head(model: &SavedModel, output: Output<'_>, feeds: &[Feed<'_>]) {
 
 #[test]
 fn models_of_keras_are_cut_trained_frozen_and_written() {
-    let Some(python) = python::with_tensorflow() else {
-        return;
-    };
     let root = std::env::temp_dir().join(format!("thalweg-keras-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&root);
     let (theirs, ours) = (root.join("theirs"), root.join("ours"));
     std::fs::create_dir_all(&theirs).unwrap();
-    let script =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exported_models/keras_models.py");
-    let mut oracle = Command::new(python)
-        .arg(script)
-        .args([&theirs, &ours])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(oracle.stdout.take().unwrap()).lines();
-    let written = said
-        .by_ref()
-        .map_while(Result::ok)
-        .any(|line| line == "written");
-    assert!(written, "its error is above");
+    let Some(oracle) = OracleProcess::start("keras_models.py", [&theirs, &ours]) else {
+        return;
+    };
     let told = std::fs::read_to_string(theirs.join("models.json")).unwrap();
     let told: BTreeMap<String, Value> = serde_json::from_str(&told).unwrap();
     for (name, told) in &told {
         check(name, told, &theirs.join(name), &ours.join(name));
     }
-    writeln!(oracle.stdin.take().unwrap(), "written").unwrap();
-    said.map_while(Result::ok)
-        .for_each(|line| println!("{line}"));
-    assert!(oracle.wait().unwrap().success(), "its error is above");
+    oracle.check();
     std::fs::remove_dir_all(&root).unwrap();
 }

@@ -189,7 +189,7 @@ impl<T: Wide> Parts<T> {
 
 /// Elements that a thread takes at once.
 const CHUNK: usize = 4096;
-/// Nanoseconds of an element: an exponential, a logarithm and a power.
+/// Estimated nanoseconds of an element: an exponential, a logarithm and a power.
 const NS_PER_ELEMENT: u64 = 12;
 
 fn loss_kernel<T: Wide>(p: &Prepare<'_>) -> Prepared {

@@ -58,10 +58,10 @@ impl AllowedOps {
         ops: &OpSet,
         names: impl IntoIterator<Item = N>,
     ) -> Result<AllowedOps, ClusterError> {
-        let mut allowed = BTreeSet::new();
+        let (known, mut allowed) = (ops.registry(), BTreeSet::new());
         for name in names {
             let name = name.into();
-            let op = ops.registry().get(&name);
+            let op = known.get(&name);
             let missing = || {
                 ClusterError::new(
                     Cause::NotFound,

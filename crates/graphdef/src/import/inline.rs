@@ -178,7 +178,9 @@ impl<'d> Functions<'d> {
 /// The error of a call that cannot be inlined, as a problem of its node.
 pub(super) fn problem(error: ImportError) -> Problem {
     match error {
-        ImportError::Node { problem, .. } => problem,
+        ImportError::Node {
+            node, op, problem, ..
+        } => Problem::Inline(format!("node '{node}' ({op}): {problem}")),
         other => Problem::Inline(other.to_string()),
     }
 }
