@@ -12,8 +12,8 @@ pub struct Paths<'a> {
     pub package: &'a str,
     /// The module of its messages.
     pub module: &'a str,
-    /// A .proto file whose messages are in another module, and that module.
-    pub elsewhere: Option<(&'a str, &'a str)>,
+    /// The .proto files whose messages are in another module, and that module.
+    pub elsewhere: (&'a [&'a str], &'a str),
     /// The module with `Table` and the rest.
     pub sizes: &'a str,
 }
@@ -24,8 +24,9 @@ pub fn written(descriptors: &FileDescriptorSet, paths: &Paths<'_>) -> String {
     let mut all = Vec::new();
     for file in &descriptors.file {
         let package = format!(".{}", file.package());
-        let other = paths.elsewhere.filter(|(name, _)| *name == file.name());
-        let module = other.map_or(paths.module, |(_, module)| module);
+        let (elsewhere, other) = paths.elsewhere;
+        let other = elsewhere.contains(&file.name()).then_some(other);
+        let module = other.unwrap_or(paths.module);
         let own = other.is_none() && file.package() == paths.package;
         for message in &file.message_type {
             collect(message, &package, module, own, &mut all);

@@ -9,6 +9,9 @@ use std::path::Path;
 use prost::Message;
 use size_tables::Paths;
 
+/// Files whose messages are those of `thalweg_graphdef`.
+const SHARED: [&str; 2] = ["graph.proto", "step_stats.proto"];
+
 #[test]
 fn messages_are_what_the_proto_files_say() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -20,7 +23,7 @@ fn messages_are_what_the_proto_files_say() {
         let paths = Paths {
             package,
             module,
-            elsewhere: Some(("graph.proto", "thalweg_graphdef::messages")),
+            elsewhere: (&SHARED, "thalweg_graphdef::messages"),
             sizes: "thalweg_graphdef::sizes",
         };
         size_tables::written(&descriptors, &paths)
@@ -41,7 +44,7 @@ fn messages_are_what_the_proto_files_say() {
     for file in descriptors
         .file
         .iter()
-        .filter(|f| f.name() == "graph.proto")
+        .filter(|f| SHARED.contains(&f.name()))
     {
         let messages = file.message_type.iter().map(|m| m.name());
         for name in messages.chain(file.enum_type.iter().map(|e| e.name())) {

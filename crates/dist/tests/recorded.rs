@@ -13,7 +13,7 @@ use prost::Message;
 use tensorflow::{alone, cluster, run};
 use thalweg_dist::messages::*;
 use thalweg_dist::{Code, Server};
-use thalweg_graphdef::messages::TensorProto;
+use thalweg_graphdef::messages::{RunMetadata, TensorProto};
 use thalweg_graphdef::tensor::{Budget, from_proto};
 use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;

@@ -1008,3 +1008,70 @@ impl DataClass {
         }
     }
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllocationDescription {
+    #[prost(int64, tag = "1")]
+    pub requested_bytes: i64,
+    #[prost(int64, tag = "2")]
+    pub allocated_bytes: i64,
+    #[prost(string, tag = "3")]
+    pub allocator_name: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TensorDescription {
+    #[prost(int32, tag = "1")]
+    pub dtype: i32,
+    #[prost(message, optional, tag = "2")]
+    pub shape: ::core::option::Option<TensorShapeProto>,
+    #[prost(message, optional, tag = "4")]
+    pub allocation_description: ::core::option::Option<AllocationDescription>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeOutput {
+    #[prost(int32, tag = "1")]
+    pub slot: i32,
+    #[prost(message, optional, tag = "3")]
+    pub tensor_description: ::core::option::Option<TensorDescription>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeExecStats {
+    #[prost(string, tag = "1")]
+    pub node_name: ::prost::alloc::string::String,
+    /// Since 1970.
+    #[prost(int64, tag = "2")]
+    pub all_start_micros: i64,
+    #[prost(int64, tag = "3")]
+    pub op_start_rel_micros: i64,
+    #[prost(int64, tag = "4")]
+    pub op_end_rel_micros: i64,
+    #[prost(int64, tag = "5")]
+    pub all_end_rel_micros: i64,
+    #[prost(message, repeated, tag = "7")]
+    pub output: ::prost::alloc::vec::Vec<NodeOutput>,
+    /// `name = Op(input, input)`.
+    #[prost(string, tag = "8")]
+    pub timeline_label: ::prost::alloc::string::String,
+    #[prost(int64, tag = "9")]
+    pub scheduled_micros: i64,
+    #[prost(uint32, tag = "10")]
+    pub thread_id: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceStepStats {
+    #[prost(string, tag = "1")]
+    pub device: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub node_stats: ::prost::alloc::vec::Vec<NodeExecStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StepStats {
+    #[prost(message, repeated, tag = "1")]
+    pub dev_stats: ::prost::alloc::vec::Vec<DeviceStepStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RunMetadata {
+    #[prost(message, optional, tag = "1")]
+    pub step_stats: ::core::option::Option<StepStats>,
+    #[prost(message, repeated, tag = "3")]
+    pub partition_graphs: ::prost::alloc::vec::Vec<GraphDef>,
+}

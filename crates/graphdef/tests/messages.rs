@@ -12,12 +12,12 @@ fn messages_match_the_proto_files() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let out = std::env::temp_dir().join(format!("thalweg-messages-{}", std::process::id()));
     std::fs::create_dir_all(&out).unwrap();
-    let files = ["meta_graph.proto", "event.proto"];
+    let files = ["meta_graph.proto", "event.proto", "step_stats.proto"];
     let descriptors = protox::compile(files, [here.join("proto")]).unwrap();
     let paths = Paths {
         package: "tensorflow",
         module: "crate::messages",
-        elsewhere: None,
+        elsewhere: (&[], ""),
         sizes: "super",
     };
     let tables = size_tables::written(&descriptors, &paths);

@@ -5,6 +5,7 @@ use std::fmt;
 
 use thalweg_graph::{Graph, NodeId, OutputId};
 use thalweg_tensor::Shape;
+use thalweg_tensor::text::grouped;
 
 /// A layer of a [`ModelSummary`]: the variables of one scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,19 +157,6 @@ impl fmt::Display for ModelSummary {
         }
         writeln!(f)
     }
-}
-
-/// A number with a comma between each three digits.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -49,4 +49,4 @@ pub use task_channels::{Parker, TaskChannels};
 /// The errors of sessions. The plan crate defines them, since many of them arise in planning.
 pub use thalweg_plan::SessionError;
 pub use thalweg_plan::{Fetch, Parallel, Store, Wire, WireType};
-pub use trace::{Channel, Event, Trace, Traffic};
+pub use trace::{Channel, Event, LayerProfile, OpProfile, Profile, Trace, Traffic};

@@ -124,7 +124,7 @@ impl Runner {
             entered_gates: options.entered_gates,
         };
         self.step(compiled, feeds, controls, results)?;
-        Ok(recorder.map_or_else(Trace::default, Recorder::finish))
+        Ok(recorder.map_or_else(Trace::default, |r| r.finish(&compiled.plan)))
     }
 
     /// Returns the plan for these fetches and feeds, with fused nodes or without: a cached one, or a new one.

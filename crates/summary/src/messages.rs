@@ -10,6 +10,6 @@
 //! ```
 
 pub use thalweg_graphdef::messages::{
-    Event, HistogramProto, SessionLog, Summary, SummaryMetadata, TaggedRunMetadata, event,
-    session_log, summary,
+    Event, HistogramProto, RunMetadata, SessionLog, Summary, SummaryMetadata, TaggedRunMetadata,
+    event, session_log, summary,
 };

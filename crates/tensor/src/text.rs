@@ -20,6 +20,26 @@ pub fn counted(number: impl Display, object: &str) -> String {
     format!("{number} {object}{plural}")
 }
 
+/// A number with a comma between each three digits.
+///
+/// ```
+/// use thalweg_tensor::text::grouped;
+///
+/// assert_eq!(grouped(1_234_567), "1,234,567");
+/// assert_eq!(grouped(999), "999");
+/// ```
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A text of a stranger as one line: control characters but the tab are escaped, so it cannot look like another line, or
 /// command a terminal.
 ///

@@ -5,6 +5,7 @@
 //! | `monitored` | [`MonitoredSession`]: runs steps with hooks, restores, and recovers from lost tasks |
 //! | [`hooks`] | saving, logging, summaries, stopping |
 //! | `checkpoints` | [`Saver`], [`BestCheckpoint`]: variables to and from checkpoints |
+//! | [`mod@run_metadata`] | traces for TensorBoard |
 //! | [`saver_nodes`] | TensorFlow's nodes that save and restore |
 //! | [`saved_model`] | TensorFlow's SavedModels |
 //! | [`values`] | variables of a session, read and assigned; frozen graphs |
@@ -45,6 +46,7 @@ pub mod hooks;
 mod initialize;
 mod log;
 mod monitored;
+pub mod run_metadata;
 pub mod saved_model;
 pub mod saver_nodes;
 mod steps;
@@ -55,6 +57,7 @@ pub use early_stopping::{EarlyStopping, Progress};
 pub use error::{StepFailure, TrainError};
 pub use initialize::initialize_missing;
 pub use monitored::{MonitoredSession, MonitoredTrainingSession, Role, Scaffold};
+pub use run_metadata::run_metadata;
 pub use saved_model::{ModelOptions, SavedModel, SavedModelError, save_model};
 pub use saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 pub use steps::Steps;

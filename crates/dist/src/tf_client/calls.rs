@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_graphdef::messages::TensorProto;
+use thalweg_graphdef::messages::{RunMetadata, TensorProto};
 use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_session::Cancel;
 use thalweg_tensor::{Reservation, Tensor};

@@ -64,7 +64,6 @@ mod sizes;
 pub(crate) mod status;
 mod step_nodes;
 mod step_slot;
-mod step_stats;
 mod task_alias;
 
 pub use master::Master;

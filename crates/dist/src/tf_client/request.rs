@@ -3,7 +3,9 @@
 use thalweg_session::Trace;
 use thalweg_tensor::Tensor;
 
-use super::messages::{RunMetadata, RunOptions as Asked};
+use thalweg_graphdef::messages::RunMetadata;
+
+use super::messages::RunOptions as Asked;
 
 /// A client's request of a step.
 #[derive(Clone, Debug, Default)]

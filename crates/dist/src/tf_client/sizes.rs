@@ -88,98 +88,6 @@ impl Measured for super::messages::RunOptions {
     const TABLE: &'static Table = &RUN_OPTIONS;
 }
 
-static ALLOCATION_DESCRIPTION: Table = Table {
-    bytes: size_of::<super::messages::AllocationDescription>(),
-    fields: &[
-        (1, Field::Number),
-        (2, Field::Number),
-        (3, Field::Bytes),
-    ],
-};
-
-impl Measured for super::messages::AllocationDescription {
-    const TABLE: &'static Table = &ALLOCATION_DESCRIPTION;
-}
-
-static TENSOR_DESCRIPTION: Table = Table {
-    bytes: size_of::<super::messages::TensorDescription>(),
-    fields: &[
-        (1, Field::Number),
-        (2, Field::Message(<thalweg_graphdef::messages::TensorShapeProto as Measured>::TABLE)),
-        (4, Field::Message(&ALLOCATION_DESCRIPTION)),
-    ],
-};
-
-impl Measured for super::messages::TensorDescription {
-    const TABLE: &'static Table = &TENSOR_DESCRIPTION;
-}
-
-static NODE_OUTPUT: Table = Table {
-    bytes: size_of::<super::messages::NodeOutput>(),
-    fields: &[
-        (1, Field::Number),
-        (3, Field::Message(&TENSOR_DESCRIPTION)),
-    ],
-};
-
-impl Measured for super::messages::NodeOutput {
-    const TABLE: &'static Table = &NODE_OUTPUT;
-}
-
-static NODE_EXEC_STATS: Table = Table {
-    bytes: size_of::<super::messages::NodeExecStats>(),
-    fields: &[
-        (1, Field::Bytes),
-        (2, Field::Number),
-        (3, Field::Number),
-        (4, Field::Number),
-        (5, Field::Number),
-        (7, Field::Messages(&NODE_OUTPUT)),
-        (8, Field::Bytes),
-        (9, Field::Number),
-        (10, Field::Number),
-    ],
-};
-
-impl Measured for super::messages::NodeExecStats {
-    const TABLE: &'static Table = &NODE_EXEC_STATS;
-}
-
-static DEVICE_STEP_STATS: Table = Table {
-    bytes: size_of::<super::messages::DeviceStepStats>(),
-    fields: &[
-        (1, Field::Bytes),
-        (2, Field::Messages(&NODE_EXEC_STATS)),
-    ],
-};
-
-impl Measured for super::messages::DeviceStepStats {
-    const TABLE: &'static Table = &DEVICE_STEP_STATS;
-}
-
-static STEP_STATS: Table = Table {
-    bytes: size_of::<super::messages::StepStats>(),
-    fields: &[
-        (1, Field::Messages(&DEVICE_STEP_STATS)),
-    ],
-};
-
-impl Measured for super::messages::StepStats {
-    const TABLE: &'static Table = &STEP_STATS;
-}
-
-static RUN_METADATA: Table = Table {
-    bytes: size_of::<super::messages::RunMetadata>(),
-    fields: &[
-        (1, Field::Message(&STEP_STATS)),
-        (3, Field::Messages(<thalweg_graphdef::messages::GraphDef as Measured>::TABLE)),
-    ],
-};
-
-impl Measured for super::messages::RunMetadata {
-    const TABLE: &'static Table = &RUN_METADATA;
-}
-
 static TENSOR_CONNECTION: Table = Table {
     bytes: size_of::<super::messages::TensorConnection>(),
     fields: &[
@@ -308,7 +216,7 @@ static RUN_STEP_RESPONSE: Table = Table {
     bytes: size_of::<super::messages::RunStepResponse>(),
     fields: &[
         (1, Field::Messages(&NAMED_TENSOR_PROTO)),
-        (2, Field::Message(&RUN_METADATA)),
+        (2, Field::Message(<thalweg_graphdef::messages::RunMetadata as Measured>::TABLE)),
         (3, Field::Number),
         (4, Field::Bytes),
     ],
@@ -452,7 +360,7 @@ static RUN_CALLABLE_RESPONSE: Table = Table {
     bytes: size_of::<super::messages::RunCallableResponse>(),
     fields: &[
         (1, Field::Messages(<thalweg_graphdef::messages::TensorProto as Measured>::TABLE)),
-        (2, Field::Message(&RUN_METADATA)),
+        (2, Field::Message(<thalweg_graphdef::messages::RunMetadata as Measured>::TABLE)),
     ],
 };
 

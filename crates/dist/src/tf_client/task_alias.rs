@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use thalweg_graph::DeviceSpec;
 use thalweg_graphdef::GraphDef;
+use thalweg_graphdef::messages::RunMetadata;
 use tonic::Code;
 
-use super::messages::{ClusterDef, DeviceAttributes, RunMetadata};
+use super::messages::{ClusterDef, DeviceAttributes};
 use super::status::Status;
 
 /// The name of this task in a client's cluster.

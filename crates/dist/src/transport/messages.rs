@@ -321,6 +321,9 @@ pub struct Event {
     /// Set for sends and receives.
     #[prost(message, optional, tag = "8")]
     pub channel: ::core::option::Option<event::Channel>,
+    /// Names of the nodes that were computed together, if there are several.
+    #[prost(string, repeated, tag = "9")]
+    pub members: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Nested message and enum types in `Event`.
 pub mod event {

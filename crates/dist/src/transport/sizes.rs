@@ -294,6 +294,7 @@ static EVENT: Table = Table {
         (6, Field::Number),
         (7, Field::Number),
         (8, Field::Message(&EVENT_CHANNEL)),
+        (9, Field::BytesList),
     ],
 };
 

@@ -24,6 +24,7 @@ pub(crate) fn encoded(trace: &Trace, began: Duration, took: Duration) -> wire::T
             number: c.number,
             remote: c.remote,
         }),
+        members: e.members.clone(),
     };
     wire::Traced {
         events: trace.events.iter().map(event).collect(),
@@ -52,7 +53,7 @@ pub(crate) fn decoded(
         start_us: began + e.start,
         duration_us: e.duration,
         bytes: usize::try_from(e.bytes).unwrap_or(usize::MAX),
-        members: Vec::new(),
+        members: e.members,
         channel: e.channel.map(|c| Channel {
             number: c.number,
             remote: c.remote,
@@ -82,7 +83,7 @@ mod tests {
             start_us: 5.0,
             duration_us: 7.0,
             bytes: 12,
-            members: Vec::new(),
+            members: vec!["w".to_owned(), "x".to_owned()],
             channel: Some(Channel {
                 number: 5,
                 remote: true,
@@ -99,6 +100,7 @@ mod tests {
         assert!((found[0].start_us - (100.0 + 30.0 + 10.0 + 5.0)).abs() < 1e-6);
         assert_eq!((found[0].thread, found[0].bytes), (3, 12));
         assert_eq!(found[0].channel, trace.events[0].channel);
+        assert_eq!(found[0].members, trace.events[0].members);
         // The task's clock runs faster.
         let found: Vec<Event> =
             decoded(encoded(&trace, us(10), us(400)), us(100), us(200)).collect();

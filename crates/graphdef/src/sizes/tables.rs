@@ -710,3 +710,95 @@ static EVENT: Table = Table {
 impl Measured for crate::messages::Event {
     const TABLE: &'static Table = &EVENT;
 }
+
+static ALLOCATION_DESCRIPTION: Table = Table {
+    bytes: size_of::<crate::messages::AllocationDescription>(),
+    fields: &[
+        (1, Field::Number),
+        (2, Field::Number),
+        (3, Field::Bytes),
+    ],
+};
+
+impl Measured for crate::messages::AllocationDescription {
+    const TABLE: &'static Table = &ALLOCATION_DESCRIPTION;
+}
+
+static TENSOR_DESCRIPTION: Table = Table {
+    bytes: size_of::<crate::messages::TensorDescription>(),
+    fields: &[
+        (1, Field::Number),
+        (2, Field::Message(&TENSOR_SHAPE_PROTO)),
+        (4, Field::Message(&ALLOCATION_DESCRIPTION)),
+    ],
+};
+
+impl Measured for crate::messages::TensorDescription {
+    const TABLE: &'static Table = &TENSOR_DESCRIPTION;
+}
+
+static NODE_OUTPUT: Table = Table {
+    bytes: size_of::<crate::messages::NodeOutput>(),
+    fields: &[
+        (1, Field::Number),
+        (3, Field::Message(&TENSOR_DESCRIPTION)),
+    ],
+};
+
+impl Measured for crate::messages::NodeOutput {
+    const TABLE: &'static Table = &NODE_OUTPUT;
+}
+
+static NODE_EXEC_STATS: Table = Table {
+    bytes: size_of::<crate::messages::NodeExecStats>(),
+    fields: &[
+        (1, Field::Bytes),
+        (2, Field::Number),
+        (3, Field::Number),
+        (4, Field::Number),
+        (5, Field::Number),
+        (7, Field::Messages(&NODE_OUTPUT)),
+        (8, Field::Bytes),
+        (9, Field::Number),
+        (10, Field::Number),
+    ],
+};
+
+impl Measured for crate::messages::NodeExecStats {
+    const TABLE: &'static Table = &NODE_EXEC_STATS;
+}
+
+static DEVICE_STEP_STATS: Table = Table {
+    bytes: size_of::<crate::messages::DeviceStepStats>(),
+    fields: &[
+        (1, Field::Bytes),
+        (2, Field::Messages(&NODE_EXEC_STATS)),
+    ],
+};
+
+impl Measured for crate::messages::DeviceStepStats {
+    const TABLE: &'static Table = &DEVICE_STEP_STATS;
+}
+
+static STEP_STATS: Table = Table {
+    bytes: size_of::<crate::messages::StepStats>(),
+    fields: &[
+        (1, Field::Messages(&DEVICE_STEP_STATS)),
+    ],
+};
+
+impl Measured for crate::messages::StepStats {
+    const TABLE: &'static Table = &STEP_STATS;
+}
+
+static RUN_METADATA: Table = Table {
+    bytes: size_of::<crate::messages::RunMetadata>(),
+    fields: &[
+        (1, Field::Message(&STEP_STATS)),
+        (3, Field::Messages(&GRAPH_DEF)),
+    ],
+};
+
+impl Measured for crate::messages::RunMetadata {
+    const TABLE: &'static Table = &RUN_METADATA;
+}

@@ -28,12 +28,33 @@ impl ProgramRun<'_> {
         let start = self.step.controls.recorder.map(|_| Instant::now());
         self.instruction(at)?;
         if let (Some(recorder), Some(start)) = (self.step.controls.recorder, start) {
-            recorder.add(self.program, self.device.name(), at, start);
+            recorder.add(
+                self.program,
+                self.device.name(),
+                at,
+                self.output_bytes(at),
+                start,
+            );
         }
         if self.step.controls.check_finite {
             self.check_finite(at)?;
         }
         Ok(())
+    }
+
+    /// Bytes of the outputs of an instruction that has run.
+    fn output_bytes(&self, at: u32) -> usize {
+        let outputs = &self.program.instructions[at as usize].outputs;
+        let bytes = outputs.iter().filter(|&&s| s != NO_SLOT).map(|&slot| {
+            let plan = &self.program.slots[slot as usize];
+            let elements = match plan.home {
+                // SAFETY: this thread has just run the instruction that fills the slot.
+                Home::Held => unsafe { self.part.slot(slot) }.len,
+                _ => plan.len,
+            };
+            elements.saturating_mul(plan.dtype.size())
+        });
+        bytes.fold(0, usize::saturating_add)
     }
 
     pub(super) fn instruction(&self, at: u32) -> Result<(), SessionError> {

@@ -18,10 +18,9 @@ pub struct Event {
     pub start_us: f64,
     /// Microseconds that it took.
     pub duration_us: f64,
-    /// Bytes that it wrote.
+    /// Bytes of its outputs; of a copy, the bytes that it moved.
     pub bytes: usize,
-    /// The nodes that were computed together, by name, of which `node` is the last; none where it was computed by itself,
-    /// or in another task of a cluster.
+    /// The nodes that were computed together, by name, of which `node` is the last; none where it was computed by itself.
     pub members: Vec<String>,
     /// Of a send and a receive: the channel that connects the two.
     pub channel: Option<Channel>,

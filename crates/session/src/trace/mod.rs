@@ -2,6 +2,8 @@
 
 mod chrome;
 mod event;
+mod layer_names;
+mod profile;
 
 use std::io::Write;
 use std::path::Path;
@@ -15,12 +17,13 @@ use thalweg_graph::partition::is_remote;
 use thalweg_graph::{DeviceSpec, Node};
 use thalweg_ops::fused::members;
 
-use thalweg_plan::{Action, Program};
+use thalweg_plan::{Action, Plan, Program};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Memory, Reservation};
 
 use event::{BETWEEN, FROM_GPU, GPU_LANES, TO_GPU, is_gpu};
 pub use event::{Channel, Event, Traffic};
+pub use profile::{LayerProfile, OpProfile, Profile};
 
 /// The kernel runs of one step. While a trace is recorded, a GPU's commands run one by one, each waited for, so that
 /// each has its time.
@@ -52,6 +55,9 @@ pub struct Trace {
     /// The number of runs that were left out, because the memory of a server's traces had no room for their events. Those
     /// of other tasks of a cluster are not among them.
     pub dropped: u64,
+    /// Bytes of the arenas in which the step's values lie, on the devices of this process. Values whose shapes are known
+    /// only at run time lie in memory of their own, and are not among them.
+    pub arena_bytes: usize,
 }
 
 impl Trace {
@@ -66,6 +72,11 @@ impl Trace {
             from_gpus: bytes(FROM_GPU),
             between_gpus: bytes(BETWEEN),
         }
+    }
+
+    /// Time and memory of the step by op and by layer. [`Profile::of`] takes several steps.
+    pub fn profile(&self) -> Profile {
+        Profile::of([self])
     }
 
     /// The trace in Chrome's JSON format, which Perfetto and `chrome://tracing` open: a process for each
@@ -120,7 +131,15 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn add(&self, program: &Program, device: &DeviceSpec, at: u32, start: Instant) {
+    /// An instruction that has just run, whose outputs have so many bytes.
+    pub(crate) fn add(
+        &self,
+        program: &Program,
+        device: &DeviceSpec,
+        at: u32,
+        bytes: usize,
+        start: Instant,
+    ) {
         let node = program.node(at);
         let instruction = &program.instructions[at as usize];
         if let Action::Stage
@@ -132,13 +151,6 @@ impl Recorder {
             // The commands that it submits are recorded separately.
             return;
         }
-        let outputs = &instruction.outputs;
-        let bytes = outputs
-            .iter()
-            .map(|&s| &program.slots[s as usize])
-            .filter(|s| s.len != usize::MAX)
-            .map(|s| s.len * s.dtype.size())
-            .sum();
         let lane = Lane::Thread(std::thread::current().id());
         self.event(node, (node.op.name, bytes), device, lane, start);
     }
@@ -194,14 +206,16 @@ impl Recorder {
                 remote: is_remote(node),
             }),
         };
+        let texts = event.members.iter().map(|m| size_of::<String>() + m.len());
+        let texts = texts.sum::<usize>() + node.name.len();
         let mut recorded = self.recorded.lock().unpoisoned();
-        match recorded.held.grow(EVENT_BYTES + 4 * node.name.len()) {
+        match recorded.held.grow(EVENT_BYTES + 4 * texts) {
             true => recorded.events.push((lane, event)),
             false => recorded.dropped += 1,
         }
     }
 
-    pub(crate) fn finish(self) -> Trace {
+    pub(crate) fn finish(self, plan: &Plan) -> Trace {
         let recorded = self.recorded.into_inner().unpoisoned();
         let (mut events, dropped) = (recorded.events, recorded.dropped);
         events.sort_by(|a, b| a.1.start_us.total_cmp(&b.1.start_us));
@@ -226,6 +240,7 @@ impl Recorder {
         Trace {
             events: numbered.collect(),
             dropped,
+            arena_bytes: plan.arena_bytes(),
         }
     }
 }

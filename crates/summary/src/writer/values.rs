@@ -17,7 +17,7 @@ use super::event_writer::{SummaryWriter, now};
 use crate::error::SummaryError;
 use crate::messages::session_log::SessionStatus;
 use crate::messages::summary::{Value, value};
-use crate::messages::{SessionLog, Summary, SummaryMetadata, TaggedRunMetadata};
+use crate::messages::{RunMetadata, SessionLog, Summary, SummaryMetadata, TaggedRunMetadata};
 
 // The fields of an `Event` (`core/util/event.proto`).
 const GRAPH_DEF: u8 = 4;
@@ -151,15 +151,20 @@ impl SummaryWriter {
         self.field(now(), step, META_GRAPH, &def.encode_to_vec())
     }
 
-    /// Writes the cost of a traced step: a serialized `RunMetadata`. Each has a tag of its own,
-    /// such as "step 100".
+    /// Writes the cost of a traced step. Each has a tag of its own, such as "step 100". `thalweg_train::run_metadata`
+    /// makes the message of a trace.
     ///
     /// # Errors
     /// See above.
-    pub fn run_metadata(&self, tag: &str, metadata: &[u8], step: i64) -> Result<(), SummaryError> {
+    pub fn run_metadata(
+        &self,
+        tag: &str,
+        metadata: &RunMetadata,
+        step: i64,
+    ) -> Result<(), SummaryError> {
         let tagged = TaggedRunMetadata {
             tag: tag.to_owned(),
-            run_metadata: metadata.to_vec(),
+            run_metadata: metadata.encode_to_vec(),
         };
         self.field(now(), step, RUN_METADATA, &tagged.encode_to_vec())
     }

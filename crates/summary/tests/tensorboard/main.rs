@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use thalweg_graph::Graph;
+use thalweg_graphdef::messages::{DeviceStepStats, RunMetadata, StepStats};
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_summary::{RunStatus, SessionEvent, SummaryWriter};
 use thalweg_tensor::{DType, Tensor};
@@ -63,9 +64,17 @@ fn write(dir: &Path) -> Result<(), Box<dyn Error>> {
     writer.text("notes", "A *note*: ä", 5)?;
     let digits = Tensor::new(&[2, 2, 2, 1], &[0.0f32, 2.0, 4.0, 1.0, 0.0, 2.0, -2.0, 2.0])?;
     writer.image("digits", &digits, 6, 3)?;
-    // RunMetadata { step_stats { dev_stats { device: "/cpu:0" } } }
-    let metadata = b"\x0a\x0a\x0a\x08\x0a\x06/cpu:0";
-    writer.run_metadata("step 7", metadata, 7)?;
+    let device = DeviceStepStats {
+        device: "/cpu:0".to_owned(),
+        ..DeviceStepStats::default()
+    };
+    let metadata = RunMetadata {
+        step_stats: Some(StepStats {
+            dev_stats: vec![device],
+        }),
+        ..RunMetadata::default()
+    };
+    writer.run_metadata("step 7", &metadata, 7)?;
     writer.session_log(SessionEvent::Checkpoint("model.ckpt-8"), 8)?;
     writer.session_log(SessionEvent::Stop, 9)?;
     writer.hparams_end(RunStatus::Success)?;

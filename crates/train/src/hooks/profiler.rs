@@ -1,19 +1,24 @@
-//! ProfilerHook: writes traces of steps.
+//! ProfilerHook: writes traces and profiles of steps.
 
 use std::path::PathBuf;
+
+use thalweg_session::Trace;
+use thalweg_summary::SummaryWriter;
 
 use super::context::Context;
 use super::hook::SessionRunHook;
 use super::run::{AfterRun, BeforeRun};
 use super::timer::{Every, Timer};
 use crate::error::TrainError;
+use crate::run_metadata::run_metadata;
 
-/// Writes a step's trace, as `timeline-STEP.json` for trace viewers, every `n` steps or in an interval of time:
-/// `tf.train.ProfilerHook`.
-#[derive(Clone, Debug)]
+/// Writes a step's trace, as `timeline-STEP.json` for trace viewers and for `thalweg profile`, every `n` steps or in an
+/// interval of time: `tf.train.ProfilerHook`.
+#[derive(Debug)]
 pub struct ProfilerHook {
     timer: Timer,
     folder: PathBuf,
+    writer: Option<SummaryWriter>,
     next: i64,
     due: bool,
 }
@@ -24,8 +29,32 @@ impl ProfilerHook {
         ProfilerHook {
             timer: Timer::new(every),
             folder: folder.into(),
+            writer: None,
             next: 0,
             due: false,
+        }
+    }
+
+    /// Writes the traces for TensorBoard too: its Graphs tab then shows the time and memory of each node, under the tag
+    /// `step STEP`. The graph itself has to be among the events ([`SummaryWriter::graph`]).
+    pub fn with_writer(self, writer: SummaryWriter) -> ProfilerHook {
+        ProfilerHook {
+            writer: Some(writer),
+            ..self
+        }
+    }
+
+    fn write(&mut self, run: &AfterRun<'_>, trace: &Trace, step: i64) {
+        let path = self.folder.join(format!("timeline-{step}.json"));
+        if let Err(error) = trace.save(&path) {
+            let line = format!("no trace is written: {}: {error}", path.display());
+            run.context().log(&line);
+        }
+        if self.writer.is_some() {
+            let metadata = run_metadata(run.context().session().graph(), trace);
+            let tag = format!("step {step}");
+            (run.context())
+                .write_summary(&mut self.writer, |w| w.run_metadata(&tag, &metadata, step));
         }
     }
 }
@@ -52,11 +81,7 @@ impl SessionRunHook for ProfilerHook {
             None => self.next,
         };
         if self.due {
-            let path = self.folder.join(format!("timeline-{step}.json"));
-            if let Err(error) = run.trace().save(&path) {
-                let line = format!("no trace is written: {}: {error}", path.display());
-                run.context().log(&line);
-            }
+            self.write(run, run.trace(), step);
             self.timer.done(step);
         }
         self.next = step.saturating_add(1);

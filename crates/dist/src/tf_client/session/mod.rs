@@ -11,21 +11,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use thalweg_graph::{Graph, OutputId};
+use thalweg_graphdef::messages::RunMetadata;
 use thalweg_session::{Cancel, Fetch, RunOptions};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Reservation, Tensor};
+use thalweg_train::run_metadata::step_stats;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tonic::Code;
 
-use super::messages::{CallableOptions, DeviceAttributes, RunMetadata};
+use super::messages::{CallableOptions, DeviceAttributes};
+use super::node_names;
 use super::partial_run::PartialRun;
 use super::request::{LongestNode, Request, Response};
 use super::runner::StepRunner;
 use super::status::Status;
 use super::step_nodes::StepNodes;
 use super::task_alias::TaskAlias;
-use super::{node_names, step_stats};
 use crate::limits::server_limits::Limits;
 use crate::runtime::blocking;
 use crate::runtime::platform::Platform;
@@ -194,7 +196,7 @@ impl MasterSession {
                 metadata.partition_graphs = nodes.partitions()?;
             }
             if traced {
-                let stats = step_stats::step_stats(&self.graph, &nodes, began, &trace);
+                let stats = step_stats(&self.graph, nodes.each(), began, &trace);
                 metadata.step_stats = Some(stats);
             }
             if let Some(alias) = &self.alias {
