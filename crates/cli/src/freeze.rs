@@ -14,10 +14,10 @@ use thalweg_train::saved_model::signatures;
 
 use crate::failure::Failure;
 use crate::model::ModelArgs;
+use crate::names::{NameResolver, signature_of};
 use crate::output;
 use crate::output_file::check_output_file;
 use crate::restore::Restore;
-use crate::run::NameResolver;
 
 /// Write a graph with constants in place of its variables, and with only the nodes that some outputs need
 #[derive(Args)]
@@ -68,7 +68,7 @@ impl Freeze {
             outputs.push(names.output("--outputs", name)?);
         }
         if let Some(name) = &self.signature {
-            let signature = crate::run::signature_of(&all, name, &loaded.origin)?;
+            let signature = signature_of(&all, name, &loaded.origin)?;
             let own = signature.outputs.values();
             outputs.extend(own.map(|&id: &OutputId| graph.output(id)));
         }

@@ -17,7 +17,9 @@ use crate::failure::Failure;
 use crate::model::{Loaded, ModelArgs};
 use crate::output;
 use crate::output_file::check_output_file;
+use crate::picture::{NodeTimes, page};
 use crate::table::table;
+use crate::trace_file;
 
 /// Print the contents of a graph: ops, inputs, outputs, variables, functions, and unsupported parts
 #[derive(Args)]
@@ -29,9 +31,21 @@ pub(crate) struct GraphArgs {
     #[arg(long)]
     json: bool,
 
+    /// Write a page that shows the graph scope by scope, with the attributes of each node; it needs no network
+    #[arg(long, value_name = "FILE.html")]
+    html: Option<PathBuf>,
+
+    /// Colour the page by the times of a trace of a step
+    #[arg(long, value_name = "TRACE.json", requires = "html")]
+    trace: Option<PathBuf>,
+
     /// Write the graph in Graphviz's language
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
+
+    /// Fold the scopes in the file of --dot that are N names deep: 1 folds the outermost ones
+    #[arg(long, value_name = "N", requires = "dot", value_parser = clap::value_parser!(u16).range(1..))]
+    depth: Option<u16>,
 
     /// Write the graph as text, one line for each node
     #[arg(long, value_name = "FILE")]
@@ -40,9 +54,14 @@ pub(crate) struct GraphArgs {
 
 impl GraphArgs {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        for path in [&self.dot, &self.text].into_iter().flatten() {
+        let files = [&self.html, &self.dot, &self.text];
+        for path in files.into_iter().flatten() {
             check_output_file(path)?;
         }
+        let times = match &self.trace {
+            Some(path) => NodeTimes::of_trace(&trace_file::read(path)?),
+            None => NodeTimes::default(),
+        };
         let mut loaded = self.model.load()?;
         let graph = thalweg_graph::Graph::new();
         let description = describe(&loaded.graph, graph.registry());
@@ -51,15 +70,25 @@ impl GraphArgs {
             false => tables(&description, &loaded),
         };
         output::text(&text)?;
-        if self.dot.is_none() && self.text.is_none() {
+        if files.iter().all(|f| f.is_none()) {
             return Ok(());
         }
         loaded.import(&graph)?;
         let data = graph.snapshot();
-        for (path, make) in [(&self.dot, data.to_dot()), (&self.text, data.to_text())] {
-            if let Some(path) = path {
-                disk::write(&disk::system(), path, make.as_bytes())?;
-            }
+        let write =
+            |path: &PathBuf, text: String| disk::write(&disk::system(), path, text.as_bytes());
+        if let Some(path) = &self.html {
+            write(path, page(&loaded.origin, &data, &times))?;
+        }
+        if let Some(path) = &self.dot {
+            let dot = match self.depth {
+                Some(depth) => data.folded(usize::from(depth)).to_dot(&data),
+                None => data.to_dot(),
+            };
+            write(path, dot)?;
+        }
+        if let Some(path) = &self.text {
+            write(path, data.to_text())?;
         }
         Ok(())
     }

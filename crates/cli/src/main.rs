@@ -9,8 +9,11 @@ mod initializers;
 mod inspect;
 mod launch;
 mod model;
+mod names;
 mod output;
 mod output_file;
+mod picture;
+mod profile;
 mod progress;
 mod protect;
 mod restore;
@@ -18,6 +21,7 @@ mod run;
 mod server;
 mod statistics;
 mod table;
+mod trace_file;
 mod weight_files;
 mod weights;
 
@@ -37,6 +41,7 @@ struct Arguments {
 enum Command {
     Run(run::Run),
     Graph(graph::GraphArgs),
+    Profile(profile::ProfileArgs),
     Inspect(inspect::Inspect),
     Weights(weights::WeightsArgs),
     Freeze(freeze::Freeze),
@@ -67,6 +72,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse_from(launch::accept_np_flag(std::env::args_os())).command {
         Command::Run(run) => run.run(),
         Command::Graph(graph) => graph.run(),
+        Command::Profile(profile) => profile.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Weights(weights) => match weights.run() {
             Ok(code) => return code,

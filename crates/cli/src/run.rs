@@ -11,19 +11,22 @@ use thalweg_checkpoint::npz::NpzWriter;
 use thalweg_device::Files;
 use thalweg_dist::limits::Machine;
 use thalweg_graph::{Graph, Operation, Output};
-use thalweg_graphdef::Imported;
 use thalweg_ops::NewGraph;
-use thalweg_session::{Feeding, FetchList, Fetches, Session, SessionOptions};
+use thalweg_session::{
+    Feeding, FetchList, Fetches, Profile, RunOptions, Session, SessionOptions, Trace,
+};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{Memory, Tensor};
-use thalweg_train::saved_model::{Signature, signatures};
+use thalweg_train::saved_model::signatures;
 
 use crate::arrays;
 use crate::failure::Failure;
 use crate::initializers::error_text;
 use crate::model::ModelArgs;
+use crate::names::{NameResolver, signature_of};
 use crate::output;
 use crate::output_file::check_output_file;
+use crate::profile;
 use crate::progress::Progress;
 use crate::restore::Restore;
 
@@ -71,6 +74,14 @@ pub(crate) struct Run {
     /// Number of threads; as many as the machine runs at once without it
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
     threads: usize,
+
+    /// Trace the steps after the first, or a single one, and print their time and memory by layer and by op
+    #[arg(long)]
+    profile: bool,
+
+    /// Write a trace of the last step, for Perfetto, `thalweg profile` and `thalweg graph --trace`
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
 
     /// Print the summary as JSON
     #[arg(long)]
@@ -121,8 +132,8 @@ impl Run {
                     .into(),
             );
         }
-        if let Some(out) = &self.out {
-            check_output_file(out)?;
+        for file in [&self.out, &self.trace].into_iter().flatten() {
+            check_output_file(file)?;
         }
         let graph = Graph::new();
         let mut loaded = self.model.load()?;
@@ -174,10 +185,17 @@ impl Run {
         }
         let progress = Progress::new("step", self.steps, self.json);
         let mut kept = Vec::new();
+        let (mut traces, mut last) = (Vec::new(), Trace::default());
         for number in 0..self.steps {
-            let fetched = session
-                .step(&step, &feeds)
+            let (fetched, trace) = session
+                .step_with(&step, &feeds, &self.step_options(number))
                 .map_err(|e| format!("step {number}: {}", error_text(&graph, &e)))?;
+            traces.extend(
+                self.profile
+                    .then(|| trace.clone())
+                    .filter(|t| !t.events.is_empty()),
+            );
+            last = trace;
             kept.clear();
             for (index, name) in fetches.iter().enumerate() {
                 let tensor = fetched.tensor(index)?;
@@ -193,6 +211,11 @@ impl Run {
         if let Some(results) = results {
             results.finish()?;
         }
+        if let Some(path) = &self.trace {
+            last.save(path)
+                .map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+        let profile = self.profile.then(|| Profile::of(&traces));
         if self.json {
             let fetches: Vec<_> = kept
                 .iter()
@@ -206,6 +229,7 @@ impl Run {
                 "seconds": seconds,
                 "fetches": fetches,
                 "out": self.out.as_ref().map(|p| p.display().to_string()),
+                "profile": profile.as_ref().map(profile::json),
             });
             return output::line(report);
         }
@@ -219,7 +243,20 @@ impl Run {
         if let Some(out) = &self.out {
             output::line(format_args!("written: {}", out.display()))?;
         }
-        Ok(())
+        match profile {
+            Some(profile) => output::text(&format!("\n{profile}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Options of a step. The first step includes planning, and is not typical.
+    fn step_options(&self, number: u64) -> RunOptions {
+        let is_last = number + 1 == self.steps;
+        let profiled = self.profile && (number > 0 || is_last);
+        match profiled || (self.trace.is_some() && is_last) {
+            true => RunOptions::new().traced(),
+            false => RunOptions::new(),
+        }
     }
 
     /// Names of the outputs that are kept of each step.
@@ -231,77 +268,4 @@ impl Run {
             _ => self.fetches.clone(),
         }
     }
-}
-
-/// Returns the signature of a name.
-pub(crate) fn signature_of<'a>(
-    all: &'a BTreeMap<String, Signature>,
-    name: &str,
-    file: &str,
-) -> Result<&'a Signature, Failure> {
-    all.get(name).ok_or_else(|| {
-        let there: Vec<&str> = all.keys().map(|n| &**n).collect();
-        let there = match there.is_empty() {
-            true => "none".to_owned(),
-            false => there.join(", "),
-        };
-        format!("--signature {name}: {file} has {there}").into()
-    })
-}
-
-/// Resolver of the names in flags: outputs and nodes.
-pub(crate) struct NameResolver<'a, 'g> {
-    pub graph: &'g Graph,
-    pub imported: &'a Imported<'g>,
-    pub file: &'a str,
-    /// Signature whose names stand for outputs too.
-    pub signature: Option<&'a Signature>,
-}
-
-impl<'g> NameResolver<'_, 'g> {
-    /// Input of the signature with this name, or an output.
-    fn input(&self, flag: &str, name: &str) -> Result<Output<'g>, Failure> {
-        match self.signature.and_then(|s| s.inputs.get(name)) {
-            Some(&id) => Ok(self.graph.output(id)),
-            None => self.output(flag, name),
-        }
-    }
-
-    /// Output of the signature with this name, or an output of a node.
-    pub(crate) fn output(&self, flag: &str, name: &str) -> Result<Output<'g>, Failure> {
-        if let Some(&id) = self.signature.and_then(|s| s.outputs.get(name)) {
-            return Ok(self.graph.output(id));
-        }
-        if let Some(found) = self.imported.output(name) {
-            return Ok(found);
-        }
-        Err(match self.imported.operation(node(name)) {
-            Some(there) => format!(
-                "{flag} {name}: the node has {}; --target runs a node",
-                counted(there.outputs().len(), "output")
-            ),
-            None => self.missing(flag, name),
-        }
-        .into())
-    }
-
-    fn node(&self, flag: &str, name: &str) -> Result<Operation<'g>, Failure> {
-        let found = self.imported.operation(node(name));
-        found.ok_or_else(|| self.missing(flag, name).into())
-    }
-
-    fn missing(&self, flag: &str, name: &str) -> String {
-        let data = self.graph.snapshot();
-        let names = data.nodes().map(|(_, n)| &*n.name);
-        let near = thalweg_graph::graph::nearest_name(node(name), names);
-        let near = near.map_or(String::new(), |n| format!(": did you mean {n}?"));
-        format!(
-            "{flag} {name}: {} has no node of this name{near}",
-            self.file
-        )
-    }
-}
-
-fn node(name: &str) -> &str {
-    name.split_once(':').map_or(name, |(node, _)| node)
 }

@@ -73,15 +73,7 @@ impl GraphData {
     /// number.
     pub fn write_dot(&self, dot: &mut String, prefix: &str) {
         for (id, node) in self.nodes() {
-            let colour = match node.op.effect {
-                Effect::Handle | Effect::Read => "#cfe8cf",
-                Effect::Write => "#f6d5c5",
-                Effect::Feed => "#cfdff2",
-                Effect::Random => "#efe3f5",
-                Effect::Send | Effect::Recv | Effect::Flow => "#fdf3c4",
-                Effect::Stateful | Effect::Blocking | Effect::Collective => "#f6d5c5",
-                Effect::Pure | Effect::Control => "white",
-            };
+            let colour = colour(node.op.effect);
             let number = id.index();
             // Writing to a String cannot fail.
             let _ = writeln!(
@@ -102,6 +94,19 @@ impl GraphData {
                 let _ = writeln!(dot, "  {prefix}{from} -> {prefix}{number} [style=dashed];");
             }
         }
+    }
+}
+
+/// Fill colour of a node in a picture.
+pub fn colour(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Handle | Effect::Read => "#cfe8cf",
+        Effect::Write => "#f6d5c5",
+        Effect::Feed => "#cfdff2",
+        Effect::Random => "#efe3f5",
+        Effect::Send | Effect::Recv | Effect::Flow => "#fdf3c4",
+        Effect::Stateful | Effect::Blocking | Effect::Collective => "#f6d5c5",
+        Effect::Pure | Effect::Control => "white",
     }
 }
 

@@ -41,11 +41,13 @@ impl<'e> LayerNames<'e> {
                 variables.extend(node.rsplit_once('/').map(|(variable, _)| variable));
             }
         }
-        // A slot of an optimizer has the name of its variable before its own.
-        let scope = |v: &&'e str| v.rsplit_once('/').map(|(scope, _)| scope);
-        let scopes = variables.iter().filter_map(scope);
+        // A slot of an optimizer has the name of its variable before its own. A variable without a scope is one for itself.
+        let scopes = variables.iter();
+        let scopes = scopes.map(|v: &&'e str| v.rsplit_once('/').map_or(*v, |(scope, _)| scope));
         LayerNames {
-            scopes: scopes.filter(|s| !variables.contains(s)).collect(),
+            scopes: scopes
+                .filter(|s| !s.contains('/') || !variables.contains(s))
+                .collect(),
             optimizers,
         }
     }
@@ -176,6 +178,7 @@ mod tests {
             ("rnn/while/Less", "rnn/while", Phase::Forward),
             ("rnn/cell/MatMul", "rnn/cell", Phase::Forward),
             ("norm/batchnorm/mul", "norm", Phase::Forward),
+            ("scale/Read/ReadVariableOp", "scale", Phase::Forward),
             ("Relu", "", Phase::Forward),
             ("loss/Mean", "loss", Phase::Forward),
             (

@@ -79,6 +79,12 @@ impl Trace {
         Profile::of([self])
     }
 
+    /// For each event the microseconds that it takes by itself, without those of events within it on the same thread (as
+    /// the nodes of a branch), and the outermost event around it.
+    pub fn own_times(&self) -> Vec<(f64, Option<&Event>)> {
+        profile::own_times(&self.events)
+    }
+
     /// The trace in Chrome's JSON format, which Perfetto and `chrome://tracing` open: a process for each
     /// device, with its threads, and an arrow from each send to its receive.
     pub fn to_chrome_json(&self) -> String {

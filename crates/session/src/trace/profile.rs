@@ -101,12 +101,12 @@ impl Profile {
             profile.span_us += span(&trace.events);
             profile.arena_bytes = profile.arena_bytes.max(trace.arena_bytes);
             let names = LayerNames::of(&trace.events);
-            for (event, own_us, parent) in own_times(&trace.events) {
+            for (event, (own_us, around)) in trace.events.iter().zip(own_times(&trace.events)) {
                 let op = ops.entry(&event.op).or_default();
                 op.runs += 1;
                 op.us += own_us;
                 op.bytes = op.bytes.saturating_add(event.bytes);
-                let (layer, phase) = names.place(event, parent);
+                let (layer, phase) = names.place(event, around);
                 let at = *layers.entry(layer).or_insert_with_key(|layer| {
                     profile.layers.push(LayerProfile {
                         layer: layer.clone(),
@@ -152,38 +152,31 @@ fn span(events: &[Event]) -> f64 {
     start.zip(end).map_or(0.0, |(start, end)| end - start)
 }
 
-/// Events with the time that each takes by itself, and the outermost event around it on its thread.
-fn own_times(events: &[Event]) -> Vec<(&Event, f64, Option<&Event>)> {
+/// See [`Trace::own_times`].
+pub(super) fn own_times(events: &[Event]) -> Vec<(f64, Option<&Event>)> {
     let mut by_thread: BTreeMap<(&str, usize), Vec<usize>> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
-        by_thread
-            .entry((&event.device, event.thread))
-            .or_default()
-            .push(at);
+        let thread = (&*event.device, event.thread);
+        by_thread.entry(thread).or_default().push(at);
     }
-    let mut own: Vec<(&Event, f64, Option<&Event>)> =
-        events.iter().map(|e| (e, e.duration_us, None)).collect();
+    let mut own: Vec<(f64, Option<&Event>)> =
+        events.iter().map(|e| (e.duration_us, None)).collect();
     for mut all in by_thread.into_values() {
-        // An event that begins with another and is longer is around it.
+        // Of two events that start together, the longer one is around the other.
         all.sort_by(|&a, &b| {
             let (a, b) = (&events[a], &events[b]);
-            a.start_us
-                .total_cmp(&b.start_us)
-                .then(b.duration_us.total_cmp(&a.duration_us))
+            let starts = a.start_us.total_cmp(&b.start_us);
+            starts.then(b.duration_us.total_cmp(&a.duration_us))
         });
         let mut around: Vec<usize> = Vec::new();
         for at in all {
-            let event = &events[at];
-            while let Some(&outer) = around.last() {
-                let outer = &events[outer];
-                if event.start_us + event.duration_us <= outer.start_us + outer.duration_us {
-                    break;
-                }
+            let end = |at: usize| events[at].start_us + events[at].duration_us;
+            while around.last().is_some_and(|&outer| end(at) > end(outer)) {
                 around.pop();
             }
-            if let Some(&inner) = around.last() {
-                own[inner].1 = (own[inner].1 - event.duration_us).max(0.0);
-                own[at].2 = Some(&events[around[0]]);
+            if let Some(&outer) = around.last() {
+                own[outer].0 = (own[outer].0 - events[at].duration_us).max(0.0);
+                own[at].1 = Some(&events[around[0]]);
             }
             around.push(at);
         }
