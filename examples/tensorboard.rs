@@ -1,6 +1,6 @@
 //! Event files for TensorBoard: deep MNIST's graph, and from a short training the loss and accuracy, histograms of
-//! weights and gradients, input images, learned filters and hyperparameters. `graph.pb` is a GraphDef that other
-//! programs read too.
+//! weights and gradients, input images, learned filters, hyperparameters, and time and memory of each node in a step.
+//! `graph.pb` is a GraphDef and `step.json` a trace, which other programs read too.
 //!
 //! ```text
 //! cargo run --release --example tensorboard -- --out logs --train-steps 500
@@ -16,6 +16,7 @@ use thalweg::data::{Mnist, SIDE};
 use thalweg::graphdef::{ExportOptions, export, file};
 use thalweg::prelude::*;
 use thalweg::summary::{RunStatus, SessionEvent, SummaryWriter};
+use thalweg::train::run_metadata;
 use thalweg_examples::accuracy::Test;
 use thalweg_examples::model::{self, DeepMnist, feeds};
 use thalweg_examples::output;
@@ -179,6 +180,11 @@ fn train<'g>(
         writer.scalar("loss", loss, step_number)?;
         writer.scalar("accuracy/batch", accuracy, step_number)?;
     }
-    writer.session_log(SessionEvent::Stop, i64::try_from(flags.train_steps)?)?;
+    let last = i64::try_from(flags.train_steps)?;
+    let (_, trace) = session.step_with(net.train, net.feed(&batch), &RunOptions::new().traced())?;
+    writer.run_metadata(&format!("step {last}"), &run_metadata(g, &trace), last)?;
+    trace.save(flags.out.join("step.json"))?;
+    output::line(trace.profile());
+    writer.session_log(SessionEvent::Stop, last)?;
     Ok(())
 }

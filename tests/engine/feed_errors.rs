@@ -2,8 +2,9 @@
 //! and the session remains usable. Mistakes in building are in `graph_errors.rs`.
 
 use thalweg::device::KernelError;
+use thalweg::graph::Reason;
 use thalweg::prelude::*;
-use thalweg::session::Feed;
+use thalweg::session::{Feed, Fetch};
 
 /// Returns the error of a step, and checks that the session still works after it.
 fn error<'g>(
@@ -139,6 +140,46 @@ fn feeds_and_fetches_of_another_graph_are_rejected() {
     assert_eq!(e.to_string(), said);
     assert!(session.callable(stranger, ()).is_err());
     assert!(session.callable(x, [stranger]).is_err());
+
+    // By numbers, which both graphs have.
+    let (own, number, node) = (x.id(), stranger.id(), stranger.operation().id());
+    let said = "fetch 'number 0' belongs to another graph than the session's: build both in one";
+    let options = RunOptions::new();
+    for e in [
+        session.run::<f32>(number, []).unwrap_err(),
+        session.run::<()>(node, []).unwrap_err(),
+        session.callable(number, ()).map(drop).unwrap_err(),
+        session
+            .run_ids(&[Fetch::Value(number)], &[], &options)
+            .map(drop)
+            .unwrap_err(),
+        session
+            .run_ids(&[Fetch::Run(node)], &[], &options)
+            .map(drop)
+            .unwrap_err(),
+    ] {
+        assert!(matches!(e, SessionError::OtherGraph { .. }));
+        assert_eq!(e.to_string(), said);
+    }
+    for e in [
+        session.run::<f32>(own, [number.feed(1.0f32)]).unwrap_err(),
+        session.callable(own, [number]).map(drop).unwrap_err(),
+        session
+            .run_ids(
+                &[Fetch::Value(own)],
+                &[(number, Tensor::from(1.0f32))],
+                &options,
+            )
+            .map(drop)
+            .unwrap_err(),
+    ] {
+        assert_eq!(e.to_string(), said.replace("fetch", "feed"));
+    }
+    assert_eq!(session.run::<f32>(own, []).unwrap(), 1.0);
+    assert!(other.output(own).is_invalid() && other.operation(own.node).is_invalid());
+    let errors = other.errors();
+    let reasons: Vec<&Reason> = errors.iter().map(|e| &e.reason).collect();
+    assert_eq!(reasons, [&Reason::NumberOfOtherGraph; 2]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_graph::{Graph, Operation, OutputId};
 use thalweg_session::{
     Engine, Feed, Fetch, FetchList, Fetched, Fetches, FetchesAs, GraphRef, RunOptions,
-    SessionOptions, Trace, Values,
+    SessionOptions, Trace, Values, check_numbers,
 };
 use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
@@ -424,6 +424,7 @@ impl<'g> Session<'g> {
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
     ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
+        check_numbers(&self.graph, fetches, feeds)?;
         let data = self.graph.checked()?;
         self.steps.run(&data, fetches, feeds, options)
     }

@@ -78,7 +78,7 @@ fn index(id: NodeId) -> NodeIndex {
 }
 
 fn id(index: NodeIndex) -> NodeId {
-    NodeId(u32::try_from(index.index()).unwrap_or(u32::MAX))
+    NodeId::new(u32::try_from(index.index()).unwrap_or(u32::MAX))
 }
 
 impl GraphData {
@@ -242,7 +242,7 @@ impl GraphData {
 
     /// The number of the node of this position in the order of building.
     pub fn id(&self, index: usize) -> NodeId {
-        NodeId(u32::try_from(index).unwrap_or(u32::MAX))
+        NodeId::new(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
     /// Consumes the graph and returns its nodes, in the order of building.
@@ -253,7 +253,7 @@ impl GraphData {
 
     /// Every node's number, in the order of building.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
-        (0..self.len()).map(|i| NodeId(i as u32))
+        (0..self.len()).map(|i| NodeId::new(i as u32))
     }
 
     /// Every node, in the order of building.

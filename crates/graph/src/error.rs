@@ -55,6 +55,7 @@ impl GraphError {
 fn subject(node: &str, op: &str) -> String {
     match node {
         "" => format!("{op} scope"),
+        node if op.is_empty() => format!("node '{node}'"),
         node => format!("node '{node}' ({op})"),
     }
 }
@@ -150,6 +151,11 @@ pub enum Reason {
         /// The index of the input.
         input: usize,
     },
+    /// A number of a node that another graph gave out.
+    #[error(
+        "it belongs to another graph: a number is of the graph whose output or operation gave it"
+    )]
+    NumberOfOtherGraph,
     /// The graph is finalized.
     #[error(
         "the graph is finalized: build before Graph::finalize, or add on purpose inside Graph::extend"

@@ -34,7 +34,7 @@ use crate::device::DeviceScope;
 use crate::error::{GraphError, Reason};
 use crate::kept::{Collections, Extensions};
 use crate::names::Names;
-use crate::node::{Fact, NodeId, Origin, OutputId};
+use crate::node::{Fact, GraphTag, NodeId, Origin, OutputId};
 use crate::op::Registry;
 use crate::output::{Operation, Output};
 use crate::scopes::Pop;
@@ -69,6 +69,7 @@ const DEFAULT_GRAPH_SEED: i64 = 87_654_321;
 /// ```
 pub struct Graph {
     registry: Arc<Registry>,
+    tag: GraphTag,
     pub(crate) version: AtomicU64,
     state: Mutex<GraphState>,
     /// The bodies of functions that were begun in it.
@@ -109,6 +110,7 @@ impl Graph {
     pub fn with_registry(registry: Arc<Registry>) -> Graph {
         Graph {
             registry,
+            tag: GraphTag::random(),
             version: AtomicU64::new(0),
             state: Mutex::new(GraphState {
                 data: Arc::new(GraphData::indexed()),
@@ -207,14 +209,49 @@ impl Graph {
         build()
     }
 
-    /// An output of this graph by its number.
+    /// An output of this graph by its number. For a number of another graph it is invalid, and the graph keeps an error.
+    #[track_caller]
     pub fn output(&self, id: OutputId) -> Output<'_> {
-        Output::new(self, id)
+        let node = self.own(id.node);
+        Output::new(self, OutputId { node, ..id })
     }
 
-    /// A node of this graph by its number.
+    /// A node of this graph by its number. For a number of another graph it is invalid, and the graph keeps an error.
+    #[track_caller]
     pub fn operation(&self, id: NodeId) -> Operation<'_> {
-        Operation::new(self, id)
+        Operation::new(self, self.own(id))
+    }
+
+    /// `true` if a number was given out by this graph, or by a pass of the library.
+    ///
+    /// ```
+    /// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+    /// let (g, other) = (ops::graph(), ops::graph());
+    /// let x = ops::placeholder(&g, "x", [4]).id();
+    /// assert!(g.gave(x.node) && !other.gave(x.node));
+    ///
+    /// assert!(other.output(x).is_invalid());
+    /// assert!(other.errors()[0].to_string().contains("belongs to another graph"));
+    /// ```
+    pub fn gave(&self, id: NodeId) -> bool {
+        id.tag().is_none_or(|tag| tag == self.tag)
+    }
+
+    #[track_caller]
+    fn own(&self, id: NodeId) -> NodeId {
+        match self.gave(id) {
+            true => id,
+            false => {
+                let name = format!("number {}", id.index());
+                self.report(&name, "", Reason::NumberOfOtherGraph);
+                NodeId::INVALID
+            }
+        }
+    }
+
+    /// A number of this graph.
+    pub(crate) fn tagged(&self, id: NodeId) -> NodeId {
+        id.of(self.tag)
     }
 
     /// The node of this name.
@@ -298,6 +335,7 @@ impl Graph {
                 };
                 let copy = Graph {
                     registry: self.registry.clone(),
+                    tag: self.tag,
                     version: AtomicU64::new(self.version()),
                     state: Mutex::new(copy),
                     bodies: BodyList::default(),

@@ -18,7 +18,10 @@
 //! ```
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::num::NonZeroU32;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -31,22 +34,90 @@ use thalweg_tensor::Tensor;
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 
-/// A node's number in its graph. Numbers ascend in the order of building.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(pub(crate) u32);
+/// A node's number in its graph. Numbers ascend in the order of building. Two are equal if their indices are.
+///
+/// A number that a handle gave out ([`crate::Output::id`]) knows its graph, and another graph refuses it.
+#[derive(Clone, Copy)]
+pub struct NodeId {
+    index: u32,
+    /// Tag of the graph that gave it out; `None` for a number that passes of the library make.
+    graph: Option<GraphTag>,
+}
+
+/// Random number of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GraphTag(NonZeroU32);
+
+impl GraphTag {
+    /// A new one.
+    pub(crate) fn random() -> GraphTag {
+        // The standard library's source of random numbers for hash maps.
+        let number = RandomState::new().build_hasher().finish() as u32;
+        GraphTag(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
+    }
+}
 
 impl NodeId {
     /// Stand-in for a node that could not be built; the graph keeps its error.
-    pub const INVALID: NodeId = NodeId(u32::MAX);
+    pub const INVALID: NodeId = NodeId::new(u32::MAX);
+
+    pub(crate) const fn new(index: u32) -> NodeId {
+        NodeId { index, graph: None }
+    }
+
+    /// The same number of the graph with this tag, unless it has a graph.
+    pub(crate) fn of(self, tag: GraphTag) -> NodeId {
+        NodeId {
+            graph: self.graph.or(Some(tag)),
+            ..self
+        }
+    }
+
+    /// The tag of its graph.
+    pub(crate) fn tag(self) -> Option<GraphTag> {
+        self.graph
+    }
 
     /// The number.
     pub fn index(self) -> usize {
-        self.0 as usize
+        self.index as usize
     }
 
     /// `true` for the stand-in for a node that could not be built.
     pub fn is_invalid(self) -> bool {
         self == NodeId::INVALID
+    }
+}
+
+impl PartialEq for NodeId {
+    fn eq(&self, other: &NodeId) -> bool {
+        self.index == other.index
+    }
+}
+
+impl Eq for NodeId {}
+
+impl Hash for NodeId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.index.hash(state);
+    }
+}
+
+impl PartialOrd for NodeId {
+    fn partial_cmp(&self, other: &NodeId) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for NodeId {
+    fn cmp(&self, other: &NodeId) -> Ordering {
+        self.index.cmp(&other.index)
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeId({})", self.index)
     }
 }
 

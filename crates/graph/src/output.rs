@@ -84,7 +84,10 @@ impl<'g> Output<'g> {
 
     /// Its number.
     pub fn id(self) -> OutputId {
-        self.id
+        OutputId {
+            node: self.graph.tagged(self.id.node),
+            ..self.id
+        }
     }
 
     /// The node whose output it is.
@@ -177,7 +180,7 @@ impl<'g> Operation<'g> {
 
     /// Its number.
     pub fn id(self) -> NodeId {
-        self.id
+        self.graph.tagged(self.id)
     }
 
     /// Its output `index`. The index is checked when the output is used.

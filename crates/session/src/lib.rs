@@ -38,7 +38,9 @@ mod trace;
 
 pub use callable::{CallResults, Callable};
 pub use engine::Engine;
-pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, Run, Values};
+pub use fetch::{
+    Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, Run, Values, check_numbers,
+};
 pub use graph_ref::GraphRef;
 pub use options::{CpuOptions, GpuOptions, SessionOptions};
 pub use part::{EnteredPart, PartPlan};

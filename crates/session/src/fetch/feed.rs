@@ -68,7 +68,10 @@ impl Feed<'_> {
                 what: "feed",
                 name: output.name(),
             }),
-            Target::Number(output) => Ok(output),
+            Target::Number(output) => {
+                super::list::check_number(graph, "feed", output.node)?;
+                Ok(output)
+            }
             Target::Name(name) => super::list::output_called(graph, "feed", name),
         }
     }

@@ -5,6 +5,7 @@ use thalweg_graph::graph::nearest_name;
 use thalweg_graph::{Graph, NodeId, Operation, Output, OutputId};
 use thalweg_ops::Variable;
 use thalweg_plan::{Fetch, SessionError};
+use thalweg_tensor::Tensor;
 
 /// The outputs and nodes of a graph that a step fetches, in order.
 pub struct FetchList<'a> {
@@ -61,6 +62,14 @@ impl<'a> FetchList<'a> {
         self.wrong.get_or_insert_with(|| Box::new(wrong));
     }
 
+    /// Adds an output or node by its number, which must be of this graph.
+    fn add_number(&mut self, item: Fetch, node: NodeId) {
+        match check_number(self.graph, self.what, node) {
+            Ok(()) => self.add(item),
+            Err(wrong) => self.fail(wrong),
+        }
+    }
+
     /// Adds an output or node of a graph, which must be this one.
     fn add_of(&mut self, item: Fetch, graph: &Graph, name: impl FnOnce() -> String) {
         match std::ptr::eq(graph, self.graph) {
@@ -71,6 +80,44 @@ impl<'a> FetchList<'a> {
             }),
         }
     }
+}
+
+/// Checks that this graph gave out a number.
+///
+/// # Errors
+/// [`SessionError::OtherGraph`]
+pub(crate) fn check_number(
+    graph: &Graph,
+    what: &'static str,
+    node: NodeId,
+) -> Result<(), SessionError> {
+    match graph.gave(node) {
+        true => Ok(()),
+        false => Err(SessionError::OtherGraph {
+            what,
+            name: format!("number {}", node.index()),
+        }),
+    }
+}
+
+/// Checks that this graph gave out the numbers of fetches and feeds.
+///
+/// # Errors
+/// [`SessionError::OtherGraph`]
+pub fn check_numbers(
+    graph: &Graph,
+    fetches: &[Fetch],
+    feeds: &[(OutputId, Tensor)],
+) -> Result<(), SessionError> {
+    for fetch in fetches {
+        let node = match *fetch {
+            Fetch::Value(output) => output.node,
+            Fetch::Run(node) => node,
+        };
+        check_number(graph, "fetch", node)?;
+    }
+    let mut fed = feeds.iter();
+    fed.try_for_each(|(output, _)| check_number(graph, "feed", output.node))
 }
 
 /// The outputs that a callable is fed.
@@ -105,7 +152,7 @@ pub(crate) fn fed_outputs(
 /// | arrays, slices, vectors and tuples of these | all of them, in order |
 ///
 /// Numbers ([`OutputId`], [`NodeId`]) and names have no lifetime: a program can keep them beside the
-/// session. Numbers must be of the session's graph; that cannot be checked.
+/// session. Numbers must be of the session's graph.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be fetched",
     note = "fetch an output, an operation, a variable, their numbers or names, or a tuple, array, slice or vector of these"
@@ -157,13 +204,13 @@ impl Fetches for Variable<'_> {
 
 impl Fetches for OutputId {
     fn add_to(&self, list: &mut FetchList<'_>) {
-        list.add(Fetch::Value(*self));
+        list.add_number(Fetch::Value(*self), self.node);
     }
 }
 
 impl Fetches for NodeId {
     fn add_to(&self, list: &mut FetchList<'_>) {
-        list.add(Fetch::Run(*self));
+        list.add_number(Fetch::Run(*self), *self);
     }
 }
 

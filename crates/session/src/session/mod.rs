@@ -10,7 +10,7 @@ use thalweg_graph::{Graph, OutputId};
 use crate::compiled_step::CompiledStep;
 use crate::engine::Engine;
 use crate::exec::StepControls;
-use crate::fetch::{Feed, FetchList, Fetched, Fetches, FetchesAs, Values};
+use crate::fetch::{Feed, FetchList, Fetched, Fetches, FetchesAs, Values, check_numbers};
 use crate::graph_ref::GraphRef;
 use crate::options::SessionOptions;
 use crate::run_options::RunOptions;
@@ -211,6 +211,7 @@ impl<'g> Session<'g> {
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
+        check_numbers(&self.graph, fetches, feeds)?;
         let graph = || self.graph.checked();
         self.runner.run_with_graph(&graph, fetches, feeds, options)
     }
