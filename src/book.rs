@@ -18,6 +18,9 @@ struct ComingFrom;
 #[doc = include_str!("../docs/book/sessions.md")]
 struct Sessions;
 
+#[doc = include_str!("../docs/book/profiling.md")]
+struct Profiling;
+
 #[doc = include_str!("../docs/book/own-ops.md")]
 struct OwnOps;
 

@@ -52,6 +52,10 @@ struct Local {
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     grace: u32,
+    /// Starts a task that has failed again, up to so many times each, after 1, 2, 4 ... seconds. Use it with programs that
+    /// restore a checkpoint.
+    #[arg(long, default_value_t = 0, value_name = "TIMES")]
+    restarts: u32,
     /// The program of all tasks, and its arguments. A name without a folder is that of a program beside this one, or on
     /// the PATH.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -180,6 +184,7 @@ impl Local {
             workers: self.workers,
             free_ports: self.free_ports,
             grace: seconds(self.grace),
+            restarts: self.restarts,
             command: self.command.clone(),
         };
         Ok(cluster.run()?)

@@ -6,6 +6,11 @@ use std::time::{Duration, Instant};
 
 /// Launches one server and two workers of this shell script, whose arguments are the task's.
 fn launch(script: &str) -> Output {
+    launch_with(&[], script)
+}
+
+/// The same, with more flags.
+fn launch_with(flags: &[&str], script: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .args([
             "launch",
@@ -17,9 +22,9 @@ fn launch(script: &str) -> Output {
             "2",
             "--grace",
             "1",
-            "--",
         ])
-        .args(["sh", "-c", script, "task"])
+        .args(flags)
+        .args(["--", "sh", "-c", script, "task"])
         .output()
         .unwrap()
 }
@@ -82,6 +87,47 @@ fn the_first_failure_ends_all_tasks_and_is_the_status() {
     let errors = String::from_utf8(done.stderr).unwrap();
     assert!(errors.contains("worker 1 ended with status 3"), "{errors}");
     assert!(began.elapsed() < Duration::from_secs(120));
+}
+
+#[test]
+fn a_failed_task_is_started_again_on_request() {
+    let folder = std::env::temp_dir().join(format!("thalweg-restarts-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    // The server is killed once, the first worker fails once and then is done, the second one waits for it.
+    let script = format!(
+        r#"cd {}; me="$2$4"
+        if [ $me = worker1 ]; then until [ -e worker0.done ]; do sleep 0.1; done; exit 0; fi
+        if [ -e $me ]; then
+            if [ $me = ps0 ]; then exec sleep 300; fi
+            touch worker0.done; exit 0
+        fi
+        touch $me
+        if [ $me = ps0 ]; then kill -9 $$; else exit 3; fi"#,
+        folder.display()
+    );
+    let done = launch_with(&["--restarts", "1"], &script);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let errors = String::from_utf8(done.stderr).unwrap();
+    for note in [
+        "ps 0 ended by SIGKILL: it is started again (1 of 1)",
+        "worker 0 ended with status 3: it is started again (1 of 1)",
+    ] {
+        assert!(errors.contains(note), "{note}: {errors}");
+    }
+}
+
+#[test]
+fn a_task_that_fails_too_often_ends_all() {
+    let script = r#"case "$2$4" in worker1) exit 3;; *) exec sleep 300;; esac"#;
+    let done = launch_with(&["--restarts", "2"], script);
+    assert_eq!(done.status.code(), Some(3), "{done:?}");
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        errors.contains("worker 1 ended with status 3, after 2 restarts"),
+        "{errors}"
+    );
+    assert_eq!(errors.matches("it is started again").count(), 2, "{errors}");
 }
 
 #[test]

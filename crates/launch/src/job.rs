@@ -57,6 +57,15 @@ impl JobExit {
     }
 }
 
+/// Options of the supervision of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Supervision {
+    /// Time that a task may take to end by itself, and again after SIGTERM.
+    pub(crate) grace: Duration,
+    /// Number of times that each task is started again after a failure.
+    pub(crate) restarts: u32,
+}
+
 /// Starts tasks, and returns when all have ended. Lines from `notes` are shown as the launcher's own. `first_failed` gives the
 /// number of the task whose failure the others have noticed first, if they tell.
 ///
@@ -64,7 +73,7 @@ impl JobExit {
 /// A task cannot be started; signals cannot be caught.
 pub(crate) fn run_tasks(
     specs: Vec<TaskSpec>,
-    grace: Duration,
+    options: Supervision,
     notes: &Receiver<String>,
     first_failed: &dyn Fn() -> Option<usize>,
 ) -> Result<JobExit> {
@@ -74,7 +83,7 @@ pub(crate) fn run_tasks(
     let screen = Screen::start(names, events)?;
     let mut job = RunningTasks {
         tasks: Vec::new(),
-        grace,
+        options,
         first_failed,
     };
     for (number, spec) in specs.into_iter().enumerate() {
@@ -86,8 +95,7 @@ pub(crate) fn run_tasks(
 /// Tasks that were started; those that still run are killed when this is dropped.
 struct RunningTasks<'a> {
     tasks: Vec<LaunchedTask>,
-    /// Time that a task may take to end by itself, and again after SIGTERM.
-    grace: Duration,
+    options: Supervision,
     first_failed: &'a dyn Fn() -> Option<usize>,
 }
 
@@ -136,7 +144,7 @@ impl RunningTasks<'_> {
         notes: &Receiver<String>,
     ) -> JobExit {
         let mut shutdown = Shutdown::default();
-        while self.tasks.iter().any(LaunchedTask::is_running) {
+        while self.tasks.iter().any(LaunchedTask::is_active) {
             std::thread::sleep(POLL_INTERVAL);
             for line in notes.try_iter() {
                 show(ScreenEvent::Note(line), &events);
@@ -150,6 +158,7 @@ impl RunningTasks<'_> {
                 shutdown.signal.get_or_insert(signal);
             }
             self.reap(&mut shutdown, &events);
+            self.restart(&mut shutdown, &events);
             self.terminate(&mut shutdown, &events);
         }
         drop(events);
@@ -160,8 +169,14 @@ impl RunningTasks<'_> {
             return JobExit::new(128 + signal, text);
         }
         if let Some(&Failure { task, code, .. }) = root_cause(&shutdown.failures, named) {
+            let restarts = match self.tasks[task].restarts() {
+                0 => String::new(),
+                1 => ", after 1 restart".to_owned(),
+                n => format!(", after {n} restarts"),
+            };
             let name = &self.tasks[task].name;
-            return JobExit::new(code, format!("error: {name} {}", status_text(code)));
+            let status = status_text(code);
+            return JobExit::new(code, format!("error: {name} {status}{restarts}"));
         }
         JobExit::success(lost)
     }
@@ -180,10 +195,50 @@ impl RunningTasks<'_> {
                 },
                 events,
             );
-            if code != 0 && !task.was_terminated() {
+            let failed = code != 0 && !task.was_terminated();
+            // Servers that fail when the workers are done have nothing to do any more.
+            let ending = shutdown.since.is_some() || !shutdown.failures.is_empty();
+            if failed && !ending && task.plan_restart(self.options.restarts) {
+                let (name, status) = (&task.name, status_text(code));
+                let (n, most) = (task.restarts(), self.options.restarts);
+                let note = format!("{name} {status}: it is started again ({n} of {most})");
+                show(ScreenEvent::Note(note), events);
+            } else if failed {
                 let at = task.ended_at();
                 let task = number;
                 shutdown.failures.push(Failure { task, code, at });
+            }
+        }
+    }
+
+    /// Starts tasks again whose time has come; none once the job ends.
+    fn restart(&mut self, shutdown: &mut Shutdown, events: &SyncSender<ScreenEvent>) {
+        let ending =
+            shutdown.since.is_some() || shutdown.signal.is_some() || !shutdown.failures.is_empty();
+        for (number, task) in self.tasks.iter_mut().enumerate() {
+            if ending {
+                task.cancel_restart();
+                continue;
+            }
+            match task.restart_if_due(number, events) {
+                Ok(false) => {}
+                Ok(true) => {
+                    let state = "started again".to_owned();
+                    show(
+                        ScreenEvent::State {
+                            task: number,
+                            state,
+                        },
+                        events,
+                    );
+                }
+                Err(error) => {
+                    show(ScreenEvent::Note(error.to_string()), events);
+                    let at = Instant::now();
+                    let task = number;
+                    shutdown.failures.push(Failure { task, code: 1, at });
+                    return;
+                }
             }
         }
     }
@@ -200,15 +255,15 @@ impl RunningTasks<'_> {
     fn terminate(&mut self, shutdown: &mut Shutdown, events: &SyncSender<ScreenEvent>) {
         let mut workers = self.tasks.iter().filter(|t| t.worker);
         let at_once = shutdown.signal.is_some() || self.is_settled(&shutdown.failures);
-        if !at_once && workers.any(LaunchedTask::is_running) {
+        if !at_once && workers.any(LaunchedTask::is_active) {
             return;
         }
         // A task may end by itself, such as a server that learns that all workers are done.
         let since = shutdown.since.get_or_insert_with(Instant::now).elapsed();
-        if at_once || since > self.grace {
+        if at_once || since > self.options.grace {
             self.tasks.iter_mut().for_each(LaunchedTask::terminate);
         }
-        let grace = self.grace;
+        let grace = self.options.grace;
         for task in self.tasks.iter_mut().filter(|t| t.is_overdue(grace)) {
             if let Some(name) = task.kill() {
                 let grace = grace.as_secs();

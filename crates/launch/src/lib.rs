@@ -16,6 +16,7 @@
 //!     servers: 1,
 //!     workers: 2,
 //!     free_ports: true,
+//!     restarts: 0,
 //!     grace: Duration::from_secs(30),
 //!     command: vec!["cnn_benchmarks".to_owned()],
 //! };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::{LaunchError, Result};
 use crate::free_ports::free_ports;
-use crate::job::{JobExit, run_tasks};
+use crate::job::{JobExit, Supervision, run_tasks};
 use crate::program::program_path;
 use crate::task::TaskSpec;
 
@@ -25,6 +25,8 @@ pub struct LocalCluster {
     pub free_ports: bool,
     /// Time that a task may take to end after SIGTERM.
     pub grace: Duration,
+    /// Number of times that each task is started again after a failure.
+    pub restarts: u32,
     /// Program of all tasks, and its arguments.
     pub command: Vec<String>,
 }
@@ -48,7 +50,11 @@ impl LocalCluster {
             command: self.task(job, index, &addresses),
             input: None,
         });
-        run_tasks(all.collect(), self.grace, &channel().1, &|| None)
+        let options = Supervision {
+            grace: self.grace,
+            restarts: self.restarts,
+        };
+        run_tasks(all.collect(), options, &channel().1, &|| None)
     }
 
     /// Command of a task.

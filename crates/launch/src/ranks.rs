@@ -11,7 +11,7 @@ use thalweg_launch_env::variables;
 
 use crate::error::{LaunchError, Result};
 use crate::hosts::{HostOptions, RankPlace};
-use crate::job::{JobExit, run_tasks};
+use crate::job::{JobExit, Supervision, run_tasks};
 use crate::program::program_path;
 use crate::secret::job_secret;
 use crate::task::TaskSpec;
@@ -95,7 +95,12 @@ impl RankJob {
             (0..self.ranks).for_each(|rank| drop(fs::remove_file(rank_trace(path, rank))));
         }
         let first_failed = || coordinator.first_failed();
-        let mut exit = run_tasks(specs?, self.grace, &notes, &first_failed)?;
+        // A rank cannot join a job that has begun; ranks of elastic jobs can.
+        let options = Supervision {
+            grace: self.grace,
+            restarts: 0,
+        };
+        let mut exit = run_tasks(specs?, options, &notes, &first_failed)?;
         if let Some(path) = &self.trace
             && let Err(error) = merge_traces(path, self.ranks, &mut exit.messages)
         {

@@ -13,6 +13,9 @@ use crate::{process, signals};
 /// Maximum length of a line that is kept whole, in bytes.
 const MAX_LINE: u64 = 64 << 10;
 
+/// Longest time until a task that has failed is started again, in seconds.
+const MAX_DELAY: u64 = 30;
+
 /// Description of a task that is to be started.
 pub(crate) struct TaskSpec {
     pub(crate) name: String,
@@ -23,16 +26,34 @@ pub(crate) struct TaskSpec {
     pub(crate) input: Option<String>,
 }
 
+impl TaskSpec {
+    fn program(&self) -> String {
+        self.command.get_program().to_string_lossy().into_owned()
+    }
+
+    fn spawn(&mut self) -> Result<Child> {
+        let program = self.program();
+        self.command.spawn().map_err(|e| {
+            LaunchError::of_attempt(e, |source| LaunchError::Start { program, source })
+        })
+    }
+}
+
 /// Task that was started. It is killed when this is dropped.
 pub(crate) struct LaunchedTask {
     pub(crate) name: String,
     /// `true` if the job ends when all such tasks have ended.
     pub(crate) worker: bool,
+    spec: TaskSpec,
     child: Child,
     exit_code: Option<i32>,
     ended_at: Arc<OnceLock<Instant>>,
     terminated_at: Option<Instant>,
     killed: bool,
+    /// Number of times that it was started again.
+    restarts: u32,
+    /// Time at which it is to be started again.
+    restart_at: Option<Instant>,
 }
 
 impl LaunchedTask {
@@ -41,45 +62,99 @@ impl LaunchedTask {
     /// # Errors
     /// The program cannot be started.
     pub(crate) fn start(
-        spec: TaskSpec,
+        mut spec: TaskSpec,
         number: usize,
         events: &SyncSender<ScreenEvent>,
     ) -> Result<LaunchedTask> {
-        let program = spec.command.get_program().to_string_lossy().into_owned();
-        LaunchedTask::spawn(spec, number, events).map_err(|e| {
-            LaunchError::of_attempt(e, |source| LaunchError::Start { program, source })
-        })
-    }
-
-    fn spawn(
-        spec: TaskSpec,
-        number: usize,
-        events: &SyncSender<ScreenEvent>,
-    ) -> std::io::Result<LaunchedTask> {
-        let TaskSpec {
-            name,
-            worker,
-            mut command,
-            input,
-        } = spec;
-        command
-            .stdin(match input {
+        spec.command
+            .stdin(match spec.input {
                 Some(_) => Stdio::piped(),
                 None => Stdio::null(),
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        process::isolate(&mut command);
-        let child = command.spawn()?;
+        process::isolate(&mut spec.command);
+        let child = spec.spawn()?;
         let mut task = LaunchedTask {
-            name,
-            worker,
+            name: spec.name.clone(),
+            worker: spec.worker,
+            spec,
             child,
             exit_code: None,
             ended_at: Arc::default(),
             terminated_at: None,
             killed: false,
+            restarts: 0,
+            restart_at: None,
         };
+        task.watch(number, events)?;
+        Ok(task)
+    }
+
+    /// Starts the task again once its time has come.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub(crate) fn restart_if_due(
+        &mut self,
+        number: usize,
+        events: &SyncSender<ScreenEvent>,
+    ) -> Result<bool> {
+        if self.restart_at.is_none_or(|at| at > Instant::now()) {
+            return Ok(false);
+        }
+        self.restart_at = None;
+        self.child = self.spec.spawn()?;
+        self.exit_code = None;
+        self.ended_at = Arc::default();
+        self.watch(number, events)?;
+        Ok(true)
+    }
+
+    /// Plans another start of a task that has failed, after 1, 2, 4 ... seconds, up to 30. Returns `false` if it was
+    /// started so often again already.
+    pub(crate) fn plan_restart(&mut self, most: u32) -> bool {
+        if self.restarts >= most {
+            return false;
+        }
+        let delay = 1u64
+            .checked_shl(self.restarts)
+            .map_or(MAX_DELAY, |s| s.min(MAX_DELAY));
+        self.restarts += 1;
+        self.restart_at = Some(Instant::now() + Duration::from_secs(delay));
+        true
+    }
+
+    /// Number of times that the task was started again.
+    pub(crate) fn restarts(&self) -> u32 {
+        self.restarts
+    }
+
+    /// Cancels a planned start.
+    pub(crate) fn cancel_restart(&mut self) {
+        self.restart_at = None;
+    }
+
+    /// `true` while it runs, or is to be started again.
+    pub(crate) fn is_active(&self) -> bool {
+        self.is_running() || self.restart_at.is_some()
+    }
+
+    /// Waits for the end of the process, and reads its outputs, in threads.
+    fn watch(&mut self, number: usize, events: &SyncSender<ScreenEvent>) -> Result<()> {
+        let program = self.spec.program();
+        let watched = self.start_threads(number, events);
+        watched.map_err(|e| {
+            LaunchError::of_attempt(e, |source| LaunchError::Start { program, source })
+        })
+    }
+
+    fn start_threads(
+        &mut self,
+        number: usize,
+        events: &SyncSender<ScreenEvent>,
+    ) -> std::io::Result<()> {
+        let task = self;
         // Polling alone does not tell which of two tasks has ended first.
         let (ended, end) = (task.ended_at.clone(), process::end_of(&task.child));
         std::thread::Builder::new().spawn(move || {
@@ -87,7 +162,7 @@ impl LaunchedTask {
                 ended.get_or_init(Instant::now);
             }
         })?;
-        if let (Some(mut stdin), Some(input)) = (task.child.stdin.take(), input) {
+        if let (Some(mut stdin), Some(input)) = (task.child.stdin.take(), &task.spec.input) {
             // The input is short. A task that does not read it has ended, which is seen.
             let _ = stdin.write_all(input.as_bytes());
         }
@@ -101,7 +176,7 @@ impl LaunchedTask {
             let read = move || forward_lines(output, number, error, &events);
             std::thread::Builder::new().spawn(read)?;
         }
-        Ok(task)
+        Ok(())
     }
 
     /// `true` until the exit of the task was seen by [`LaunchedTask::poll_exit`].

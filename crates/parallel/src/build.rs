@@ -27,10 +27,68 @@ impl DataParallel {
         &self,
         g: &'g Graph,
         optimizer: impl FnOnce(Variable<'g>) -> O,
-        tower: impl FnMut(&Tower<'g>) -> Output<'g>,
+        mut tower: impl FnMut(&Tower<'g>) -> Output<'g>,
     ) -> Result<Training<'g>, ParallelError> {
+        let built = g.at_caller(|| self.build_with(g, optimizer, |t| (tower(t), ())));
+        built.map(|(training, _)| training)
+    }
+
+    /// [`DataParallel::build`] of towers that have something beside their loss, such as logits, an accuracy or metrics:
+    /// returns what the function gave for each tower, in order.
+    ///
+    /// # Errors
+    /// As [`DataParallel::build`].
+    ///
+    /// ```
+    /// use thalweg_graph::Graph;
+    /// use thalweg_layers::{Layer, Weights, dense};
+    /// use thalweg_ops::{MathOps, NewGraph, ReduceOps, SourceOps};
+    /// use thalweg_optim::GradientDescent;
+    /// use thalweg_parallel::{DataParallel, Process, VariableUpdate};
+    /// use thalweg_session::{Feeding, SessionOptions};
+    /// use thalweg_tensor::{DType, Tensor};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let process = Process::alone(SessionOptions::new().cpus(2));
+    /// let g = Graph::new();
+    /// let x = g.placeholder("x", DType::F32, [8, 3]);
+    /// let (training, outputs) = DataParallel::new(VariableUpdate::Replicated)
+    ///     .towers(2)
+    ///     .on(&process)
+    ///     .build_with(
+    ///         &g,
+    ///         |_step| GradientDescent::new(0.1),
+    ///         |tower| {
+    ///             let y = dense(1).on(tower.part(x));
+    ///             (y.square().mean(), y)
+    ///         },
+    ///     )?;
+    /// assert_eq!(outputs.len(), 2);
+    /// let Some(mut run) = process.start(&g, &training, |s| s.quiet())? else { return Ok(()) };
+    /// let batch = Tensor::zeros(DType::F32, &[8, 3])?;
+    /// let fetches = (training.loss, outputs);
+    /// let stepped = run.step::<(f32, Vec<Vec<f32>>)>(fetches, [x.feed(batch)])?;
+    /// let ((_loss, outputs), _step) = stepped.ok_or("stopped")?;
+    /// assert_eq!((outputs.len(), outputs[0].len()), (2, 4));
+    /// # run.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn build_with<'g, O: Optimizer<'g>, T>(
+        &self,
+        g: &'g Graph,
+        optimizer: impl FnOnce(Variable<'g>) -> O,
+        mut tower: impl FnMut(&Tower<'g>) -> (Output<'g>, T),
+    ) -> Result<(Training<'g>, Vec<T>), ParallelError> {
         self.check()?;
-        g.at_caller(|| {
+        let mut beside = Vec::new();
+        let tower = |t: &Tower<'g>| {
+            let (loss, other) = tower(t);
+            beside.push(other);
+            loss
+        };
+        let training = g.at_caller(|| {
             let copies = self.update.has_copies();
             let shared = (!copies).then_some(self.parameter_device);
             let placement = Placement::new(self.towers, &self.device, self.task, shared);
@@ -49,7 +107,8 @@ impl DataParallel {
                 scale,
                 towers,
             };
-            Ok(updates.build())
-        })
+            Ok::<_, ParallelError>(updates.build())
+        })?;
+        Ok((training, beside))
     }
 }

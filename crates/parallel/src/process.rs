@@ -55,6 +55,7 @@ const DEFAULT_MAX_TO_KEEP: usize = 5;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let alone = Process::alone(SessionOptions::new());
 /// assert!(train(&alone, VariableUpdate::Independent)? < 0.1);
+/// assert_eq!((alone.number(), alone.workers()), (0, 1));
 /// # Ok(())
 /// # }
 /// ```
@@ -160,6 +161,15 @@ impl Process {
         match &self.ranks {
             Some(hvd) => hvd.rank() as u32,
             None => self.task().and_then(|task| task.worker).unwrap_or(0),
+        }
+    }
+
+    /// Number of workers or ranks that train together, 1 if it is alone: for shards of the data, and rates that grow with
+    /// the batch.
+    pub fn workers(&self) -> u32 {
+        match &self.ranks {
+            Some(hvd) => hvd.size() as u32,
+            None => self.task().map_or(1, |task| task.workers),
         }
     }
 
