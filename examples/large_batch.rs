@@ -11,12 +11,12 @@ use clap::Parser;
 use thalweg::data::Mnist;
 use thalweg::layers::{batch_norm, conv2d, dense, losses, max_pool, update_ops};
 use thalweg::prelude::*;
+use thalweg::train::StopSignal;
 use thalweg::train::{Lars, Rate};
 use thalweg_examples::output;
 use thalweg_examples::plot::{Curve, Panel, panels};
 use thalweg_examples::progress::Progress;
 use thalweg_examples::report::table;
-use thalweg_examples::stop::Stop;
 
 /// The smallest batch.
 const BATCH: usize = 32;
@@ -109,7 +109,7 @@ fn trained(
 
 fn main() -> Result<(), Box<dyn Error>> {
     let flags = Flags::parse();
-    let stop = Stop::on_ctrl_c()?;
+    let stop = StopSignal::catch()?;
     let bundled = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"));
     let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
     let batches: Vec<usize> = (0..)
@@ -121,7 +121,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut curves = [Vec::new(), Vec::new()];
     for &batch in &batches {
         for (lars, curve) in [false, true].into_iter().zip(&mut curves) {
-            if stop.requested() {
+            if stop.is_set() {
                 break;
             }
             let (loss, share) = trained(&flags, &mnist, lars, batch)?;

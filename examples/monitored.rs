@@ -9,9 +9,10 @@ use std::error::Error;
 
 use thalweg::data::Mnist;
 use thalweg::prelude::*;
-use thalweg::train::hooks::{Every, LoggingTensorHook, NanTensorHook, StopAtStepHook};
+use thalweg::train::hooks::{
+    Every, LoggingTensorHook, NanTensorHook, StopAtStepHook, StopOnSignalHook,
+};
 use thalweg_examples::model::{deep_mnist_trained_by, feeds};
-use thalweg_examples::stop::Stop;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
@@ -40,6 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .scaffold(Scaffold::new().saver(saver))
         .save_checkpoint(Every::Steps(100))
         .hook(StopAtStepHook::last_step(steps))
+        .hook(StopOnSignalHook::catch()?)
         .hook(NanTensorHook::new(net.loss.id()))
         .hook(LoggingTensorHook::every_steps(told, 100))
         .start(|| Session::new(&g))?;
@@ -47,8 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mnist = Mnist::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"))?;
     let mut batches = mnist.train.batches(50, 1)?;
     batches.seek(position.get().to_scalar()?);
-    let (stop, mut batch) = (Stop::on_ctrl_c()?, feeds(50, 0.5)?);
-    while !session.should_stop() && !stop.requested() {
+    let mut batch = feeds(50, 0.5)?;
+    while !session.should_stop() {
         let [images, labels, _] = &mut batch;
         batches.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
         position.set(batches.position());

@@ -9,10 +9,10 @@ use std::time::Instant;
 use clap::Parser;
 use thalweg::data::Mnist;
 use thalweg::prelude::*;
+use thalweg::train::StopSignal;
 use thalweg_examples::model::{Weights, feeds, placeholders, tower};
 use thalweg_examples::progress::Progress;
 use thalweg_examples::report::print;
-use thalweg_examples::stop::Stop;
 
 /// Trains deep MNIST with several towers that share their variables.
 #[derive(Parser)]
@@ -39,7 +39,7 @@ struct Flags {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let flags = Flags::parse();
-    let stop = Stop::on_ctrl_c()?;
+    let stop = StopSignal::catch()?;
     let towers = usize::from(flags.towers);
     let batch = towers
         .checked_mul(flags.batch_size)
@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut step = session.callable((train, loss), [images, labels, keep_prob])?;
     let mut progress = Progress::new(flags.train_steps, batch, !flags.json);
     let (begin, mut done, mut last) = (Instant::now(), 0, f32::NAN);
-    while done < flags.train_steps && !stop.requested() {
+    while done < flags.train_steps && !stop.is_set() {
         let [images, labels, _] = &mut values;
         batches.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
         last = step.call(&values)?.scalar::<f32>(1)?;

@@ -12,6 +12,7 @@ use flags::Flags;
 use thalweg::data::Mnist;
 use thalweg::prelude::*;
 use thalweg::tensor::text::counted;
+use thalweg::train::StopSignal;
 use thalweg::train::hooks::{Every, NanTensorHook, StopAtStepHook};
 use thalweg::train::{MonitoredSession, SavedValue, TrainError};
 use thalweg_examples::accuracy::{Test, describe_images};
@@ -22,7 +23,6 @@ use thalweg_examples::output;
 use thalweg_examples::plot::{Curve, check_name, curves};
 use thalweg_examples::progress::Progress;
 use thalweg_examples::report::{Spread, print};
-use thalweg_examples::stop::Stop;
 use thalweg_examples::traces::warmed_up;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -100,7 +100,7 @@ fn train<'g, M>(
 where
     M: FnMut() -> std::result::Result<Session<'g>, SessionError>,
 {
-    let stop = Stop::on_ctrl_c()?;
+    let stop = StopSignal::catch()?;
     let bundled = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"));
     let mnist = Mnist::load(flags.data_dir.clone().unwrap_or_else(bundled))?;
     let mut batches = mnist.train.batches(flags.batch_size, flags.seed.into())?;
@@ -123,7 +123,7 @@ where
     let mut spent = Duration::ZERO;
     let (mut done, mut sum, mut summed) = (begun, 0.0, 0.0);
     progress.begin_at(begun);
-    while !session.should_stop() && !stop.requested() {
+    while !session.should_stop() && !stop.is_set() {
         let begin = Instant::now();
         let [images, labels, _] = &mut batch;
         batches.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;

@@ -12,5 +12,4 @@ pub mod plot;
 pub mod progress;
 pub mod report;
 pub mod split_layers;
-pub mod stop;
 pub mod traces;

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg::train::StopSignal;
 
 use thalweg::checkpoint::state::{PassedOver, find_usable};
 use thalweg_examples::output;
-use thalweg_examples::stop::Stop;
 
 use crate::Result;
 use crate::settings::Settings;
@@ -40,11 +40,11 @@ impl Checkpoints {
     ///
     /// # Errors
     /// A single evaluation, and no checkpoint.
-    pub fn next(&mut self, stop: &Stop) -> Result<Option<PathBuf>> {
+    pub fn next(&mut self, stop: &StopSignal) -> Result<Option<PathBuf>> {
         if self.last.is_some() && self.interval.is_none() {
             return Ok(None);
         }
-        while !stop.requested() {
+        while !stop.is_set() {
             let found = find_usable(&self.folder, &[]);
             for one in found.passed_over {
                 if !self.told.contains(&one) {
@@ -65,7 +65,7 @@ impl Checkpoints {
                 .into());
             };
             let mut left = interval;
-            while !left.is_zero() && !stop.requested() {
+            while !left.is_zero() && !stop.is_set() {
                 std::thread::sleep(left.min(POLL_INTERVAL));
                 left = left.saturating_sub(POLL_INTERVAL);
             }

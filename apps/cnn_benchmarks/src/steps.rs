@@ -8,11 +8,11 @@ use thalweg::parallel::{Process, TrainingRun};
 use thalweg::prelude::*;
 use thalweg::session::{Feed, Trace};
 use thalweg::train::MonitoredTrainingSession;
+use thalweg::train::StopSignal;
 use thalweg::train::hooks::Every;
 use thalweg_examples::output;
 use thalweg_examples::plot::check_name;
 use thalweg_examples::progress::Progress;
-use thalweg_examples::stop::Stop;
 
 use crate::Result;
 use crate::checkpoints::Checkpoints;
@@ -34,7 +34,7 @@ const WORKER_TIMEOUT: Duration = Duration::from_secs(600);
 /// # Errors
 /// An error of the model, a step or a file.
 pub fn run(settings: &Settings, process: &Process) -> Result<()> {
-    let stop = Stop::on_ctrl_c()?;
+    let stop = StopSignal::catch()?;
     if let Some(path) = &settings.flags.extensions.plot {
         check_name(path)?;
     }
@@ -157,7 +157,7 @@ struct StepWorker<'w, 'g> {
     network: &'w Network<'g>,
     run: TrainingRun<'w, 'g>,
     images: Images,
-    stop: Stop,
+    stop: StopSignal,
     printer: Printer,
     /// Index among the workers.
     task: u32,
@@ -220,7 +220,7 @@ impl<'g> StepWorker<'_, 'g> {
         let trains = self.settings.mode == Mode::Train;
         let plots = self.settings.flags.extensions.plot.is_some();
         for left in (0..self.settings.warmup).rev() {
-            if self.stop.requested() {
+            if self.stop.is_set() {
                 break;
             }
             // The last step but one, as tf_cnn_benchmarks.
@@ -260,7 +260,7 @@ impl<'g> StepWorker<'_, 'g> {
         let plots = settings.flags.extensions.plot.is_some() && settings.mode == Mode::Train;
         for step in 1..=settings.steps {
             let at = Instant::now();
-            let Some(values) = self.step()?.filter(|_| !self.stop.requested()) else {
+            let Some(values) = self.step()?.filter(|_| !self.stop.is_set()) else {
                 break;
             };
             speed.add(at.elapsed());

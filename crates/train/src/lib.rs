@@ -10,6 +10,7 @@
 //! | [`saved_model`] | TensorFlow's SavedModels |
 //! | [`values`] | variables of a session, read and assigned; frozen graphs |
 //! | [`early_stopping`] | [`EarlyStopping`] |
+//! | `stop_signal` | Ctrl-C and SIGTERM as a flag; `hooks` has its hook (feature `signals`) |
 //! | `steps` | [`Steps`]: the trait of sessions that all of these use |
 //!
 //! ```
@@ -50,6 +51,8 @@ pub mod run_metadata;
 pub mod saved_model;
 pub mod saver_nodes;
 mod steps;
+#[cfg(feature = "signals")]
+mod stop_signal;
 pub mod values;
 
 pub use checkpoints::{BestCheckpoint, Goal, SavedValue, Saver};
@@ -61,4 +64,6 @@ pub use run_metadata::run_metadata;
 pub use saved_model::{ModelOptions, SavedModel, SavedModelError, save_model};
 pub use saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 pub use steps::Steps;
+#[cfg(feature = "signals")]
+pub use stop_signal::StopSignal;
 pub use values::{FreezeSessionError, freeze};

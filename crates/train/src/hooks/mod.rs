@@ -35,6 +35,8 @@ mod run;
 mod saver;
 mod step_counter;
 mod stop;
+#[cfg(feature = "signals")]
+mod stop_on_signal;
 mod summary;
 mod timer;
 mod waiter;
@@ -51,6 +53,8 @@ pub use run::{AfterRun, BeforeRun};
 pub use saver::{CheckpointSaverHook, CheckpointSaverListener};
 pub use step_counter::StepCounterHook;
 pub use stop::StopAtStepHook;
+#[cfg(feature = "signals")]
+pub use stop_on_signal::StopOnSignalHook;
 pub use summary::SummarySaverHook;
 pub use timer::{Every, Timer};
 pub use waiter::GlobalStepWaiterHook;
