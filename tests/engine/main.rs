@@ -36,6 +36,7 @@ mod optimizers;
 mod own_op;
 mod own_op_faults;
 mod owned_models;
+mod partial_shapes;
 mod placement;
 mod placer;
 mod random_graphs;

@@ -189,9 +189,8 @@ impl Graph {
         attrs.set("T", Attr::Type(fact.dtype));
         attrs.set("index", Attr::Int(0));
         let fact = Fact {
-            value: None,
             reference: false,
-            ..fact.clone()
+            ..fact.clone().without_value()
         };
         let mut state = self.state();
         let name = state.names.unique(name);

@@ -244,13 +244,7 @@ impl Function {
         let index = self.inputs.len() as i64;
         let node = self.push(graph, &ARGUMENT, &[], &attrs, index);
         if let Some(node) = self.body.node_mut(node) {
-            node.outputs = SmallVec::from_elem(
-                Fact {
-                    value: None,
-                    ..fact.clone()
-                },
-                1,
-            );
+            node.outputs = SmallVec::from_elem(fact.clone().without_value(), 1);
         }
         self.inputs.push(node);
         self.arguments.push(Port {

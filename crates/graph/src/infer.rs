@@ -102,6 +102,9 @@ pub struct Infer<'a> {
     pub(crate) outputs: SmallVec<[Fact; 1]>,
 }
 
+/// Largest number of elements that are known in part: a shape has no more.
+const MAX_ELEMENTS: usize = 254;
+
 impl<'a> Infer<'a> {
     /// The op of the node.
     pub fn op(&self) -> &'static OpDef {
@@ -137,6 +140,25 @@ impl<'a> Infer<'a> {
     /// The value of an integer input (axes, a shape) as `i64`, if it is a known constant.
     pub fn ints(&self, i: usize) -> Option<Vec<i64>> {
         self.value(i).and_then(Tensor::to_ints)
+    }
+
+    /// The elements of integer input `i`, a scalar or a vector, where at least one is known.
+    pub fn elements(&self, i: usize) -> Option<Vec<Option<i64>>> {
+        match self.ints(i) {
+            Some(all) => Some(all.into_iter().map(Some).collect()),
+            None => self.inputs.get(i)?.elements.as_deref().map(<[_]>::to_vec),
+        }
+    }
+
+    /// Sets the elements of output `i`, a scalar or a vector, where at least one of them is known. Its shape is set apart.
+    pub fn set_elements(&mut self, i: usize, elements: Vec<Option<i64>>) {
+        let fits = elements.len() <= MAX_ELEMENTS && elements.iter().any(Option::is_some);
+        if let Some(f) = self.outputs.get_mut(i)
+            && fits
+            && matches!(f.dtype, DType::I32 | DType::I64)
+        {
+            f.elements = Some(elements.into());
+        }
     }
 
     /// The dtype and shape of the variable behind input `i`; `None` if they are not known (the

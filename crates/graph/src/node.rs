@@ -139,6 +139,8 @@ pub struct Fact {
     pub shape: Shape,
     /// Its value, if it is a known constant.
     pub value: Option<Tensor>,
+    /// Of an integer scalar or vector without a known value: its elements, where some are known, as those of a shape.
+    pub elements: Option<Arc<[Option<i64>]>>,
     /// For a handle or a reference: the dtype and shape of the variable behind it, if known.
     pub variable: Option<(DType, Shape)>,
     /// `true` for a reference: the variable itself for an input that takes a reference, and the
@@ -153,8 +155,18 @@ impl Fact {
             dtype,
             shape,
             value: None,
+            elements: None,
             variable: None,
             reference: false,
+        }
+    }
+
+    /// The fact of another value of this dtype and shape: without what is known of its elements.
+    pub fn without_value(self) -> Fact {
+        Fact {
+            value: None,
+            elements: None,
+            ..self
         }
     }
 }

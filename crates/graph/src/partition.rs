@@ -344,10 +344,7 @@ impl Partitioner<'_> {
     fn cross(&mut self, source: NodeId, there: NodeId, output: Option<u32>, from: u32, to: u32) {
         let node = self.out.parts[from as usize].graph.node(there).clone();
         let mut fact = match output {
-            Some(i) => Fact {
-                value: None,
-                ..node.outputs[i as usize].clone()
-            },
+            Some(i) => node.outputs[i as usize].clone().without_value(),
             None => Fact::new(DType::F32, Shape::known(&[0])),
         };
         let value = output.map(|index| OutputId { node: there, index });

@@ -124,9 +124,10 @@ fn with_a_head(model: &SavedModel, output: Output<'_>, feeds: &[Feed<'_>]) {
     let [features, weights] = last.inputs()[..] else {
         panic!("a product has two inputs")
     };
-    // A Flatten of Keras computes its shape from that of its input.
+    // Also behind a Flatten of Keras, which computes its shape from that of its input.
     let width = weights.shape().dims().unwrap()[0].unwrap();
-    let features = features.stop_gradient().reshape([-1, width as i64]);
+    assert_eq!(features.shape().dim(1), Some(width));
+    let features = features.stop_gradient();
     let head = g.variable(
         "head",
         Tensor::new(&[width, 2], &vec![0.1f32; 2 * width]).unwrap(),

@@ -276,7 +276,9 @@ impl Simplifier<'_> {
         // about.
         let flows = self.contexts.in_control_flow(node, old);
         if flows {
-            facts.iter_mut().for_each(|f| f.value = None);
+            for fact in &mut facts {
+                *fact = fact.clone().without_value();
+            }
         }
         let mut attrs = match node.attrs.iter().any(|(name, _)| name.starts_with('_')) {
             true => node.attrs.own(),
@@ -298,7 +300,7 @@ impl Simplifier<'_> {
                 new.shape = shape;
             }
             if flows && !node.inputs.is_empty() {
-                new.value = None;
+                *new = new.clone().without_value();
             }
         }
         let pure = node.op.effect == Effect::Pure;

@@ -139,8 +139,7 @@ impl FlowOps for Graph {
                     .zip(&shapes)
                     .map(|(o, shape)| thalweg_graph::Fact {
                         shape: shape.clone(),
-                        value: None,
-                        ..o.fact()
+                        ..o.fact().without_value()
                     });
                 facts.map(|f| graph.argument("value", &f)).collect()
             };

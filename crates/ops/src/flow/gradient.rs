@@ -207,7 +207,7 @@ impl<'g> Choice<'g> {
         let given: Vec<Output<'g>> = self
             .given
             .iter()
-            .map(|o| body.argument("value", &without_value(o.fact())))
+            .map(|o| body.argument("value", &o.fact().without_value()))
             .collect();
         let stand_in: Vec<(OutputId, Output<'g>)> = kept
             .iter()
@@ -307,14 +307,6 @@ fn close_all<'g>(
         .map(|(b, results)| (b.body, &b.given[..], &results[..]))
         .collect();
     graph.close_bodies(&finished)
-}
-
-/// Facts of an argument, without its value.
-pub(super) fn without_value(fact: Fact) -> Fact {
-    Fact {
-        value: None,
-        ..fact
-    }
 }
 
 /// Adds the kept values of its functions to the outputs of the call; a function that does not run gives

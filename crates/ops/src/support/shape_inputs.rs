@@ -105,21 +105,27 @@ pub(crate) fn known_outputs(dtype: DType, outputs: Vec<Tensor>) -> Result<Prepar
 /// The shape that host input `i` describes.
 pub(crate) fn described_shape(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
     let rank = vector_length(cx, i)?;
-    let Some(dims) = cx.ints(i) else {
+    let Some(dims) = cx.elements(i) else {
         return Ok(rank.map_or(Shape::unknown(), Shape::of_rank));
     };
-    let shape = Shape::from(&dims[..]);
-    if let Some(bad) = dims.iter().find(|&&d| d < 0) {
+    let shape = partial_shape(&dims);
+    if let Some(bad) = dims.iter().flatten().find(|&&d| d < 0) {
         return Err(InferError::Value {
             input: i,
             reason: format!("dimension {bad} is negative"),
         });
     }
-    if shape.elements().is_none() {
+    if shape.is_known() && shape.elements().is_none() {
         return Err(InferError::Value {
             input: i,
             reason: format!("{shape} has more elements than can be counted"),
         });
     }
     Ok(shape)
+}
+
+/// The shape with these dimensions; those that are unknown or negative are unknown.
+pub(crate) fn partial_shape(dims: &[Option<i64>]) -> Shape {
+    let known = |d: &Option<i64>| d.and_then(|d| usize::try_from(d).ok());
+    Shape::partial(dims.iter().map(known))
 }

@@ -80,7 +80,9 @@ impl PartDecoder<'_> {
         let (inputs, mut facts) = self.inputs(node, op)?;
         if self.is_region {
             // As the master does: a constant need not fit a node that does not run.
-            facts.iter_mut().for_each(|f| f.value = None);
+            for fact in &mut facts {
+                *fact = fact.clone().without_value();
+            }
         }
         let controls = self.controls(node)?;
         let (attrs, outputs) = match node.known {

@@ -32,10 +32,7 @@ impl PartDecoder<'_> {
             let fact = self.graph.fact(input);
             let fact = fact.ok_or_else(|| refused("an input does not exist"))?;
             // A known value of the argument need not hold in a branch.
-            let fact = Fact {
-                value: None,
-                ..fact.clone()
-            };
+            let fact = fact.clone().without_value();
             body.push_argument(self.graph.node(input.node), &fact);
         }
         let inside = PartDecoder {
@@ -62,10 +59,7 @@ impl PartDecoder<'_> {
                 let reason = "its region does not give what it says";
                 node_error(&node.name, node.op.name, reason.to_owned())
             })?;
-            *fact = Fact {
-                value: None,
-                ..found.clone()
-            };
+            *fact = found.clone().without_value();
             let port = Port {
                 name: body.graph.output_name(output),
                 dtype: fact.dtype,

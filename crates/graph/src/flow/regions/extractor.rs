@@ -216,12 +216,7 @@ impl<'a> Region<'a> {
     /// are left open.
     fn node(&self, first: NodeId, leaving: &[OutputId], function: &str) -> Node {
         let facts = leaving.iter().filter_map(|o| self.graph.fact(*o));
-        let facts: SmallVec<[Fact; 1]> = facts
-            .map(|f| Fact {
-                value: None,
-                ..f.clone()
-            })
-            .collect();
+        let facts: SmallVec<[Fact; 1]> = facts.map(|f| f.clone().without_value()).collect();
         let mut attrs = Attrs::default();
         let tin = self.body.arguments.iter().map(|a| a.dtype);
         attrs.set("Tin", Attr::Types(tin.collect()));

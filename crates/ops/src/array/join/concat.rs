@@ -83,6 +83,19 @@ fn shape(cx: &mut Infer<'_>, old: bool) -> Result<(), InferError> {
     let all = Shape::partial(dims.map(|(k, d)| if k == axis { length } else { *d }));
     let all = checked_shape(0, all)?;
     cx.set(0, all);
+    if rank == 1 {
+        let (tensors, _) = places(cx.inputs(), old);
+        let own = |i| match (cx.elements(i), cx.shape(i).dim(0)) {
+            (Some(known), _) => Some(known),
+            // No more than a shape has: longer ones are not kept.
+            (None, Some(n)) if n <= 254 => Some(vec![None; n]),
+            _ => None,
+        };
+        let parts: Option<Vec<_>> = tensors.map(own).collect();
+        if let Some(parts) = parts {
+            cx.set_elements(0, parts.concat());
+        }
+    }
     Ok(())
 }
 

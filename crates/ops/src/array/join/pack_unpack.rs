@@ -53,6 +53,11 @@ pub(crate) static PACK: Op = Op {
             let all = before.iter().chain(&count).chain(after).copied();
             let shape = checked_shape(0, Shape::partial(all))?;
             cx.set(0, shape);
+            if dims.is_empty() {
+                let one = |i| cx.elements(i).and_then(|e| e.first().copied()).flatten();
+                let elements = (0..cx.inputs()).map(one).collect();
+                cx.set_elements(0, elements);
+            }
             Ok(())
         },
         gradient: Gradient::Rule(|g| {
@@ -118,8 +123,14 @@ pub(crate) static UNPACK: Op = Op {
             }
             let rest = dims[..axis].iter().chain(&dims[axis + 1..]).copied();
             let one = Shape::partial(rest);
+            let elements = cx
+                .elements(0)
+                .filter(|e| one.rank() == Some(0) && e.len() == count);
             for i in 0..count {
                 cx.set(i, one.clone());
+                if let Some(elements) = &elements {
+                    cx.set_elements(i, vec![elements[i]]);
+                }
             }
             Ok(())
         },

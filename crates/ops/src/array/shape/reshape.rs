@@ -8,7 +8,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Shape, text};
 
 use crate::support::gradient_nodes::{int_vector, shape_of};
-use crate::support::shape_inputs::vector_length;
+use crate::support::shape_inputs::{partial_shape, vector_length};
 use crate::support::trivial_kernels::VIEW;
 
 /// Gradient with the shape of the input.
@@ -37,9 +37,18 @@ fn pass_value(cx: &mut Infer<'_>, shape: Shape) {
     let reshaped = shape
         .to_dims()
         .and_then(|dims| cx.value(0)?.reshaped(&dims).ok());
+    // A scalar becomes a vector of one element, or the other way round.
+    let elements = cx
+        .elements(0)
+        .filter(|_| shape.rank().is_some_and(|r| r <= 1));
     match reshaped {
         Some(value) => cx.set_value(0, value),
-        None => cx.set(0, shape),
+        None => {
+            cx.set(0, shape);
+            if let Some(elements) = elements {
+                cx.set_elements(0, elements);
+            }
+        }
     }
 }
 
@@ -72,18 +81,18 @@ pub(crate) static RESHAPE: Op = Op {
 fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
     let wrong = |reason: String| InferError::Value { input: 1, reason };
     let rank = vector_length(cx, 1)?;
-    let Some(asked) = cx.ints(1) else {
+    let Some(asked) = cx.elements(1) else {
         return Ok(rank.map_or(Shape::unknown(), Shape::of_rank));
     };
-    if let Some(bad) = asked.iter().find(|&&d| d < -1) {
+    if let Some(bad) = asked.iter().flatten().find(|&&d| d < -1) {
         return Err(wrong(format!(
             "dimension {bad} is negative: only -1 may be"
         )));
     }
-    if asked.iter().filter(|&&d| d == -1).count() > 1 {
+    if asked.iter().filter(|&&d| d == Some(-1)).count() > 1 {
         return Err(wrong("only one dimension may be -1".to_owned()));
     }
-    let shape = Shape::from(&asked[..]);
+    let shape = partial_shape(&asked);
     let known = Shape::partial(
         shape
             .dims()
@@ -97,6 +106,13 @@ fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
             "{shape} has more elements than can be counted"
         )));
     };
+    let unknown = asked.iter().filter(|d| d.is_none()).count();
+    let open = shape
+        .dims()
+        .map_or(0, |dims| dims.iter().filter(|d| d.is_none()).count());
+    if open > 1 || (unknown > 0 && rest == 0) {
+        return Ok(shape);
+    }
     let Some(elements) = cx.shape(0).elements() else {
         return Ok(shape);
     };

@@ -45,6 +45,10 @@ pub(crate) static SHAPE: Op = Op {
                 None => {
                     let rank = cx.shape(0).rank().and_then(|r| i64::try_from(r).ok());
                     cx.set(0, [rank.unwrap_or(-1)].into());
+                    let known = |d: &Option<usize>| d.and_then(|d| i64::try_from(d).ok());
+                    if let Some(dims) = cx.shape(0).dims() {
+                        cx.set_elements(0, dims.iter().map(known).collect());
+                    }
                 }
             }
             Ok(())

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, int_attr, type_attr};
-use thalweg_graph::{Attrs, GradCx, NodeBuilder, OpDef};
+use thalweg_graph::{Attrs, GradCx, Infer, NodeBuilder, OpDef};
 use thalweg_tensor::DType;
 
 use super::stride_spec::{EntryInputs, Masks, StridedSpec, resolve, spec};
@@ -99,7 +99,11 @@ pub(crate) static STRIDED_SLICE: Op = Op {
         attrs: ATTRS,
         shape: |cx| {
             if let Some(spec) = spec(cx, 1, cx.shape(0))? {
+                let taken = known_elements(cx, &spec);
                 cx.set(0, spec.shape);
+                if let Some(taken) = taken {
+                    cx.set_elements(0, taken);
+                }
             }
             Ok(())
         },
@@ -123,6 +127,22 @@ pub(crate) static STRIDED_SLICE: Op = Op {
         gpu(|p| strided_slice_moves(p)?.on_gpu()),
     ],
 };
+
+/// The elements that are taken of a vector whose elements are known in part.
+fn known_elements(cx: &Infer<'_>, spec: &StridedSpec) -> Option<Vec<Option<i64>>> {
+    let all = cx.elements(0)?;
+    let ([range], true) = (&spec.taken[..], spec.shape.rank()? <= 1) else {
+        return None;
+    };
+    // The range is known where its entries are.
+    cx.ints(1).zip(cx.ints(3))?;
+    let at = |k: usize| {
+        let at = i64::try_from(k).ok()?.checked_mul(range.step)?;
+        let at = usize::try_from(range.begin.checked_add(at)?).ok()?;
+        all.get(at).copied().flatten()
+    };
+    Some((0..range.len?.min(all.len())).map(at).collect())
+}
 
 fn strided_slice_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
     let (first, axes) = taken(&spec_of(p, p.dims(0), 1)?, p.dims(0));

@@ -26,7 +26,15 @@ pub(crate) static CAST: Op = Op {
             type_attr("DstT", DType::PLAIN),
             bool_attr("Truncate", false),
         ],
-        shape: shapes::unchanged,
+        shape: |cx| {
+            shapes::unchanged(cx)?;
+            let narrow = cx.attrs().dtype("DstT") == Some(DType::I32);
+            let fits = |d: &i64| !narrow || i32::try_from(*d).is_ok();
+            if let (Some(elements), Some(0 | 1)) = (cx.elements(0), cx.shape(0).rank()) {
+                cx.set_elements(0, elements.into_iter().map(|d| d.filter(fits)).collect());
+            }
+            Ok(())
+        },
         gradient: Gradient::Rule(|g| {
             let (x, dtype) = (g.input(0).dtype(), g.grad().dtype());
             let back = || {

@@ -37,6 +37,8 @@ pub(crate) static IDENTITY: Op = Op {
             }
             if let Some(value) = cx.value(0) {
                 cx.set_value(0, value.clone());
+            } else if let Some(elements) = cx.elements(0) {
+                cx.set_elements(0, elements);
             }
             Ok(())
         },

@@ -8,9 +8,7 @@ use thalweg_tensor::{DType, Shape};
 
 use super::differentiated::{Loop, int};
 use crate::flow::build::{define_function, dtypes_attr};
-use crate::flow::gradient::{
-    BodyCopy, copy_body, gradient_fact, is_differentiable, without_value, zeros,
-};
+use crate::flow::gradient::{BodyCopy, copy_body, gradient_fact, is_differentiable, zeros};
 
 /// Builds the backward loop, and returns the gradients of the forward loop's inputs.
 pub(super) fn backward<'g>(
@@ -95,7 +93,7 @@ impl<'l, 'g> BackwardLoop<'l, 'g> {
 
     /// Facts of the loop's values, from their initial ones.
     fn facts(&self, g: &GradCx<'_, 'g>, initial: &[Output<'g>]) -> Vec<Fact> {
-        let mut facts: Vec<Fact> = initial.iter().map(|o| without_value(o.fact())).collect();
+        let mut facts: Vec<Fact> = initial.iter().map(|o| o.fact().without_value()).collect();
         // A gradient has the shape of its value, even if the first gradient has a more specific one.
         for (&i, fact) in self
             .differentiable
