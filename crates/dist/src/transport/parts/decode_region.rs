@@ -2,7 +2,7 @@
 
 use thalweg_graph::flow::RegionBody;
 use thalweg_graph::function::Port;
-use thalweg_graph::{Fact, Node, OutputId};
+use thalweg_graph::{Node, OutputId};
 use thalweg_tensor::Tensor;
 
 use super::decode::{PartDecoder, node_error};
