@@ -22,43 +22,8 @@ use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Memory, Reservation};
 
 use event::{BETWEEN, FROM_GPU, GPU_LANES, TO_GPU, is_gpu};
-pub use event::{Channel, Event, Traffic};
+pub use event::{Channel, Event, Trace, Traffic};
 pub use profile::{LayerProfile, OpProfile, Profile};
-
-/// The kernel runs of one step. While a trace is recorded, a GPU's commands run one by one, each waited for, so that
-/// each has its time.
-///
-/// ```
-/// use thalweg_graph::Graph;
-/// use thalweg_ops::{LinalgOps, NewGraph, SourceOps};
-/// use thalweg_session::{Feeding, RunOptions, Session};
-/// use thalweg_tensor::{DType, Tensor};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let g = Graph::new();
-/// let x = g.placeholder("x", DType::F32, [-1, 64]);
-/// let y = x.matmul(g.constant(Tensor::zeros(DType::F32, &[64, 8])?));
-///
-/// let session = Session::new(&g)?;
-/// let feeds = [x.feed(Tensor::zeros(DType::F32, &[32, 64])?)];
-/// let (_, trace) = session.step_with(y, feeds, &RunOptions::new().traced())?;
-/// let product = trace.events.iter().find(|e| e.op == "MatMul").unwrap();
-/// assert_eq!(product.bytes, 32 * 8 * 4);
-/// assert!(trace.to_chrome_json().contains("MatMul"));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct Trace {
-    /// The runs, in the order of their starts.
-    pub events: Vec<Event>,
-    /// The number of runs that were left out, because the memory of a server's traces had no room for their events. Those
-    /// of other tasks of a cluster are not among them.
-    pub dropped: u64,
-    /// Bytes of the arenas in which the step's values lie, on the devices of this process. Values whose shapes are known
-    /// only at run time lie in memory of their own, and are not among them.
-    pub arena_bytes: usize,
-}
 
 impl Trace {
     /// The bytes that the step moved to, from and between GPUs.

@@ -5,8 +5,7 @@ use std::fmt;
 
 use thalweg_tensor::text::{counted, grouped};
 
-use super::Trace;
-use super::event::Event;
+use super::event::{Event, Trace};
 use super::layer_names::{LayerNames, Phase};
 
 /// Time and memory of traced steps, by op and by layer; [`Trace::profile`] makes one of a single step. Figures are sums
