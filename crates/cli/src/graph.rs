@@ -82,7 +82,7 @@ impl GraphArgs {
         }
         if let Some(path) = &self.dot {
             let dot = match self.depth {
-                Some(depth) => data.folded(usize::from(depth)).to_dot(&data),
+                Some(depth) => data.folding().to_depth(usize::from(depth)).to_dot(&data),
                 None => data.to_dot(),
             };
             write(path, dot)?;

@@ -8,7 +8,7 @@
 //! let _ = (y + y).named("sum");
 //!
 //! let data = g.snapshot();
-//! let folded = data.folded(1);
+//! let folded = data.folding().to_depth(1);
 //! let names: Vec<&str> = folded.boxes.iter().map(|b| &*b.name).collect();
 //! assert_eq!(names, ["x", "layer", "sum"]);
 //! assert_eq!(folded.edges.len(), 2);
@@ -17,6 +17,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
+use std::ops::Bound;
+
+use thalweg_tensor::text::counted;
 
 use crate::data::GraphData;
 use crate::dump::{DOT_HEAD, colour};
@@ -61,11 +64,22 @@ pub struct FoldedEdge {
 /// A box's name, whether it is a scope, and whether it is outside.
 type BoxKey<'d> = (&'d str, bool, bool);
 
+/// The scopes of a graph, from which it is folded in several ways.
+pub struct Folding<'d> {
+    data: &'d GraphData,
+    scopes: BTreeSet<&'d str>,
+    /// The nodes by name: those of a scope lie side by side.
+    by_name: BTreeMap<&'d str, NodeId>,
+    /// For each node those that use it.
+    users: Vec<Vec<NodeId>>,
+}
+
 impl GraphData {
-    /// The scopes of the nodes, with those around them.
-    pub fn scopes(&self) -> BTreeSet<&str> {
+    /// The scopes of this graph, to fold it.
+    pub fn folding(&self) -> Folding<'_> {
         let mut scopes = BTreeSet::new();
-        for (_, node) in self.nodes() {
+        let mut users = vec![Vec::new(); self.len()];
+        for (id, node) in self.nodes() {
             let mut rest = &*node.name;
             while let Some((scope, _)) = rest.rsplit_once('/') {
                 if !scopes.insert(scope) {
@@ -73,45 +87,92 @@ impl GraphData {
                 }
                 rest = scope;
             }
+            let inputs = node.inputs.iter().map(|i| i.node);
+            for from in inputs.chain(node.controls.iter().copied()) {
+                let of: &mut Vec<NodeId> = &mut users[from.index()];
+                if of.last() != Some(&id) {
+                    of.push(id);
+                }
+            }
         }
-        scopes
+        Folding {
+            data: self,
+            scopes,
+            by_name: self.nodes().map(|(id, node)| (&*node.name, id)).collect(),
+            users,
+        }
+    }
+}
+
+impl<'d> Folding<'d> {
+    /// The scopes of the nodes, with those around them.
+    pub fn scopes(&self) -> &BTreeSet<&'d str> {
+        &self.scopes
     }
 
     /// The graph with its scopes folded that are `depth` names deep: at depth 1 the outermost ones. Constants have no box
     /// of their own.
-    pub fn folded(&self, depth: usize) -> FoldedGraph {
-        let scopes = self.scopes();
-        self.folded_by(|name| {
-            let end = name
-                .match_indices('/')
-                .nth(depth.max(1) - 1)
-                .map(|(at, _)| at);
-            Some(match end {
-                Some(end) => (&name[..end], true, false),
-                None => (name, scopes.contains(name), false),
-            })
+    pub fn to_depth(&self, depth: usize) -> FoldedGraph {
+        let all: Vec<NodeId> = self.data.ids().collect();
+        self.fold(&all, |name| {
+            let end = name.match_indices('/').nth(depth.max(1) - 1);
+            match end {
+                Some((end, _)) => (&name[..end], true, false),
+                None => (name, self.scopes.contains(name), false),
+            }
         })
     }
 
     /// The nodes of a scope with its inner scopes folded, and the boxes outside whose nodes share an edge with its own.
     /// The scope `""` is the whole graph.
-    pub fn folded_scope(&self, scope: &str) -> FoldedGraph {
-        let scopes = self.scopes();
-        let folded = self.folded_by(|name| Some(child(name, scope, &scopes)));
-        let linked: BTreeSet<usize> = folded.edges.iter().flat_map(|e| [e.from, e.to]).collect();
-        folded.retain(|at, b| !b.is_outside || linked.contains(&at))
+    pub fn scope(&self, scope: &str) -> FoldedGraph {
+        let inside = self.nodes_of(scope);
+        let mut all: BTreeSet<NodeId> = inside.iter().copied().collect();
+        for &id in &inside {
+            let node = self.data.node(id);
+            all.extend(node.inputs.iter().map(|i| i.node));
+            all.extend(node.controls.iter().copied());
+            all.extend(&self.users[id.index()]);
+        }
+        let all: Vec<NodeId> = all.into_iter().collect();
+        let mut folded = self.fold(&all, |name| child(name, scope, &self.scopes));
+        for outside in folded
+            .boxes
+            .iter_mut()
+            .filter(|b| b.is_outside && b.is_scope)
+        {
+            outside.nodes = self.nodes_of(&outside.name);
+        }
+        folded
     }
 
-    fn folded_by<'d>(&'d self, of: impl Fn(&'d str) -> Option<BoxKey<'d>>) -> FoldedGraph {
+    /// The nodes of a scope, and the one that has its name.
+    fn nodes_of(&self, scope: &str) -> Vec<NodeId> {
+        if scope.is_empty() {
+            return self.data.ids().collect();
+        }
+        let own = self.by_name.get(scope).copied();
+        // `0` follows `/`.
+        let (from, to) = (format!("{scope}/"), format!("{scope}0"));
+        let range = (Bound::Included(&*from), Bound::Excluded(&*to));
+        let inner = self.by_name.range::<str, _>(range);
+        own.into_iter().chain(inner.map(|(_, &id)| id)).collect()
+    }
+
+    /// Folds these nodes, which are in the order of building.
+    fn fold(&self, nodes: &[NodeId], of: impl Fn(&'d str) -> BoxKey<'d>) -> FoldedGraph {
         let mut boxes: Vec<FoldedBox> = Vec::new();
         let mut index: HashMap<BoxKey<'d>, usize> = HashMap::new();
-        let mut of_node: Vec<Option<usize>> = Vec::new();
-        for (id, node) in self.nodes() {
-            let key = of(&node.name);
-            let key = key.filter(|&(_, is_scope, _)| is_scope || !is_constant(node));
-            let at = key.map(|key| {
-                let (name, is_scope, is_outside) = key;
-                let at = *index.entry(key).or_insert_with(|| {
+        let mut of_node: HashMap<NodeId, usize> = HashMap::new();
+        for &id in nodes {
+            let node = self.data.node(id);
+            let (name, is_scope, is_outside) = of(&node.name);
+            if !is_scope && is_constant(node) {
+                continue;
+            }
+            let at = *index
+                .entry((name, is_scope, is_outside))
+                .or_insert_with(|| {
                     boxes.push(FoldedBox {
                         name: name.to_owned(),
                         nodes: Vec::new(),
@@ -120,14 +181,12 @@ impl GraphData {
                     });
                     boxes.len() - 1
                 });
-                boxes[at].nodes.push(id);
-                at
-            });
-            of_node.push(at);
+            boxes[at].nodes.push(id);
+            of_node.insert(id, at);
         }
         let mut edges: BTreeMap<(usize, usize), FoldedEdge> = BTreeMap::new();
-        let mut edge = |from: NodeId, to: NodeId, value: Option<OutputId>| {
-            let (Some(from), Some(to)) = (of_node[from.index()], of_node[to.index()]) else {
+        let mut edge = |from: NodeId, to: usize, value: Option<OutputId>| {
+            let Some(&from) = of_node.get(&from) else {
                 return;
             };
             if from == to || (boxes[from].is_outside && boxes[to].is_outside) {
@@ -144,9 +203,13 @@ impl GraphData {
                 None => edge.controls += 1,
             }
         };
-        for (id, node) in self.nodes() {
-            node.inputs.iter().for_each(|&i| edge(i.node, id, Some(i)));
-            node.controls.iter().for_each(|&c| edge(c, id, None));
+        for id in nodes {
+            let Some(&to) = of_node.get(id) else {
+                continue;
+            };
+            let node = self.data.node(*id);
+            node.inputs.iter().for_each(|&i| edge(i.node, to, Some(i)));
+            node.controls.iter().for_each(|&c| edge(c, to, None));
         }
         FoldedGraph {
             boxes,
@@ -187,26 +250,6 @@ fn is_constant(node: &Node) -> bool {
 }
 
 impl FoldedGraph {
-    /// The boxes that `keep` keeps, with the edges between them.
-    fn retain(self, keep: impl Fn(usize, &FoldedBox) -> bool) -> FoldedGraph {
-        let mut moved = vec![None; self.boxes.len()];
-        let mut boxes = Vec::new();
-        for (at, b) in self.boxes.into_iter().enumerate() {
-            if keep(at, &b) {
-                moved[at] = Some(boxes.len());
-                boxes.push(b);
-            }
-        }
-        let edges = self.edges.into_iter().filter_map(|e| {
-            let (from, to) = moved[e.from].zip(moved[e.to])?;
-            Some(FoldedEdge { from, to, ..e })
-        });
-        FoldedGraph {
-            edges: edges.collect(),
-            boxes,
-        }
-    }
-
     /// The graph in DOT, for Graphviz: scopes with thick borders, edges with the shape of their value or the number of
     /// values, control dependencies dashed.
     pub fn to_dot(&self, data: &GraphData) -> String {
@@ -222,7 +265,7 @@ impl FoldedGraph {
                     )
                 }
                 _ => (
-                    format!("{}/\n{} nodes", b.name, b.nodes.len()),
+                    format!("{}/\n{}", b.name, counted(b.nodes.len(), "node")),
                     "#f2f2f2",
                     2,
                 ),

@@ -62,7 +62,7 @@ pub use builder::{ImportedNode, NodeBuilder};
 pub use data::{GraphData, VariableInfo, VariableSlice};
 pub use device::{DeviceScope, DeviceSpec, SpecError};
 pub use error::{GraphError, Reason};
-pub use folded::{FoldedBox, FoldedEdge, FoldedGraph};
+pub use folded::{FoldedBox, FoldedEdge, FoldedGraph, Folding};
 pub use function::Function;
 pub use gradients::{GradCx, gradients, gradients_with};
 pub use graph::Graph;

@@ -183,6 +183,30 @@ impl<'g> Operation<'g> {
         self.graph.tagged(self.id)
     }
 
+    /// Its op.
+    pub fn op_name(self) -> &'static str {
+        let data = self.graph.snapshot();
+        data.get(self.id).map_or("", |node| node.op.name)
+    }
+
+    /// The nodes that it needs, and itself, in the order of building.
+    ///
+    /// ```
+    /// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
+    /// let g = ops::graph();
+    /// let x = ops::placeholder(&g, "x", [4]);
+    /// let _other = ops::placeholder(&g, "other", [4]);
+    /// let y = (x + x).named("y");
+    /// let names: Vec<String> = y.operation().upstream().iter().map(|n| n.name()).collect();
+    /// assert_eq!(names, ["x", "y"]);
+    /// ```
+    pub fn upstream(self) -> Vec<Operation<'g>> {
+        let data = self.graph.snapshot();
+        let needed = data.needed([self.id], |_| false);
+        let ids = data.ids().filter(|id| needed[id.index()]);
+        ids.map(|id| self.graph.operation(id)).collect()
+    }
+
     /// Its output `index`. The index is checked when the output is used.
     pub fn output(self, index: u32) -> Output<'g> {
         Output::new(

@@ -73,11 +73,12 @@ fn scopes_are_folded_and_opened() {
     let _ = (b + b).named("loss");
     let _ = g.name_scope("loss", || b + b);
     let data = g.snapshot();
+    let folding = data.folding();
     assert_eq!(
-        data.scopes().into_iter().collect::<Vec<_>>(),
+        folding.scopes().iter().copied().collect::<Vec<_>>(),
         ["a", "a/inner", "b", "b/inner", "b/inner_1", "loss_1"]
     );
-    let whole = data.folded(1);
+    let whole = folding.to_depth(1);
     assert_eq!(boxes(&whole), ["x", "a/", "b/", "loss", "loss_1/"]);
     let edges: Vec<_> = whole
         .edges
@@ -98,8 +99,8 @@ fn scopes_are_folded_and_opened() {
         "loss",
         "loss_1/AddV2",
     ];
-    assert_eq!(boxes(&data.folded(2)), deeper);
-    assert_eq!(boxes(&data.folded_scope("")), boxes(&whole));
+    assert_eq!(boxes(&folding.to_depth(2)), deeper);
+    assert_eq!(boxes(&folding.scope("")), boxes(&whole));
     let open = [
         "(x)",
         "(a/)",
@@ -109,10 +110,10 @@ fn scopes_are_folded_and_opened() {
         "(loss)",
         "(loss_1/)",
     ];
-    assert_eq!(boxes(&data.folded_scope("b")), open);
+    assert_eq!(boxes(&folding.scope("b")), open);
     assert_eq!(
-        boxes(&data.folded_scope("a/inner")),
+        boxes(&folding.scope("a/inner")),
         ["(x)", "a/inner/add", "(a/sum)"]
     );
-    assert!(boxes(&data.folded_scope("none")).is_empty());
+    assert!(boxes(&folding.scope("none")).is_empty());
 }

@@ -18,9 +18,10 @@ const PAGE: &str = include_str!("page.html");
 /// coloured by them.
 pub(crate) fn page(title: &str, data: &GraphData, times: &NodeTimes) -> String {
     let mut views = String::new();
-    let scopes = data.scopes();
+    let folding = data.folding();
+    let scopes = folding.scopes();
     for scope in std::iter::once("").chain(scopes.iter().copied()) {
-        let folded = data.folded_scope(scope);
+        let folded = folding.scope(scope);
         let picture = match folded.boxes.len() > MAX_BOXES {
             true => list(data, &folded),
             false => draw(data, &folded, times),

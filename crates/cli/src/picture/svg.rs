@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use thalweg_graph::dump::colour;
-use thalweg_graph::{FoldedBox, FoldedGraph, GraphData};
+use thalweg_graph::{FoldedBox, FoldedEdge, FoldedGraph, GraphData};
 use thalweg_tensor::text::{counted, grouped};
 
-use super::layout::{Layout, layout};
+use super::layout::{Layout, fitting, layout};
 use super::times::NodeTimes;
 
 /// Largest number of boxes of a picture. More of them cannot be read, and take long to lay out.
-pub(crate) const MAX_BOXES: usize = 300;
+pub(crate) const MAX_BOXES: usize = 200;
 
 /// Number of neighbours from which on a box stands aside, and its neighbours name it.
 const HUB: usize = 10;
@@ -35,20 +35,32 @@ struct Line {
 /// Draws a folded graph. Each box is a link to its scope or node.
 pub(crate) fn draw(data: &GraphData, folded: &FoldedGraph, times: &NodeTimes) -> String {
     let hubs = hubs(folded);
+    let near: Vec<&FoldedEdge> = folded
+        .edges
+        .iter()
+        .filter(|e| !hubs[e.from] && !hubs[e.to])
+        .collect();
+    let ends: Vec<(usize, usize)> = near.iter().map(|e| (e.from, e.to)).collect();
+    let fits = fitting(folded.boxes.len(), &ends);
+    let drawn: Vec<&FoldedEdge> = near
+        .iter()
+        .zip(&fits)
+        .filter(|(_, fits)| **fits)
+        .map(|(e, _)| *e)
+        .collect();
+    // Of the others, one end names the other: that at a hub does not.
     let mut listed: BTreeMap<usize, Vec<String>> = BTreeMap::new();
-    let mut drawn = Vec::new();
-    for edge in &folded.edges {
-        match (hubs[edge.from], hubs[edge.to]) {
-            (false, false) => drawn.push(edge),
-            (true, _) => listed
-                .entry(edge.to)
-                .or_default()
-                .push(format!("from {}", folded.boxes[edge.from].name)),
-            (_, true) => listed
-                .entry(edge.from)
-                .or_default()
-                .push(format!("to {}", folded.boxes[edge.to].name)),
-        }
+    let long = near
+        .iter()
+        .zip(&fits)
+        .filter(|(_, fits)| !**fits)
+        .map(|(e, _)| *e);
+    for edge in long.chain(folded.edges.iter().filter(|e| hubs[e.from] || hubs[e.to])) {
+        let (at, text) = match hubs[edge.from] {
+            true => (edge.to, format!("from {}", folded.boxes[edge.from].name)),
+            false => (edge.from, format!("to {}", folded.boxes[edge.to].name)),
+        };
+        listed.entry(at).or_default().push(text);
     }
     let lines: Vec<Vec<Line>> = folded
         .boxes

@@ -15,8 +15,11 @@ pub(super) enum Phase {
     Update,
 }
 
-/// Name of a variable's read, after the variable's.
-const READ: &str = "/Read/ReadVariableOp";
+/// Names of the reads that are made with a variable, after its own: of resource variables and of references.
+const READS: [&str; 2] = ["/Read/ReadVariableOp", "/read"];
+
+/// Name of a read that is made for a node, after the node's.
+const READ_FOR: &str = "/ReadVariableOp";
 
 /// Prefix of an update's scope, before the variable's name.
 const UPDATE: &str = "update_";
@@ -33,9 +36,8 @@ impl<'e> LayerNames<'e> {
         let mut variables = BTreeSet::new();
         let mut optimizers = BTreeSet::new();
         for event in events {
-            if let Some(variable) = event.node.strip_suffix(READ) {
-                variables.insert(variable);
-            }
+            let variable = READS.iter().find_map(|r| event.node.strip_suffix(r));
+            variables.extend(variable);
             if let Some((optimizer, node)) = update(&event.node) {
                 optimizers.insert(optimizer);
                 variables.extend(node.rsplit_once('/').map(|(variable, _)| variable));
@@ -91,6 +93,7 @@ impl<'e> LayerNames<'e> {
 
     /// The longest scope with variables around a node, or the scope of the node.
     fn layer(&self, name: &str) -> String {
+        let name = name.strip_suffix(READ_FOR).unwrap_or(name);
         let mut scope = name;
         while let Some((outer, _)) = scope.rsplit_once('/') {
             if self.scopes.contains(outer) {
@@ -166,6 +169,7 @@ mod tests {
             "conv1/kernel/Momentum/Read/ReadVariableOp",
             "rnn/cell/bias/Read/ReadVariableOp",
             "scale/Read/ReadVariableOp",
+            "old/kernel/read",
             "train/update_norm/gamma/ResourceApplyMomentum",
         ]
         .map(event);
@@ -180,6 +184,10 @@ mod tests {
             ("norm/batchnorm/mul", "norm", Phase::Forward),
             ("scale/Read/ReadVariableOp", "scale", Phase::Forward),
             ("Relu", "", Phase::Forward),
+            // Of Keras, and of references.
+            ("dense/MatMul/ReadVariableOp", "dense", Phase::Forward),
+            ("dense/MatMul", "dense", Phase::Forward),
+            ("old/kernel/read", "old", Phase::Forward),
             ("loss/Mean", "loss", Phase::Forward),
             (
                 "gradients/conv1/Conv2D_grad/Conv2DBackpropFilter",
