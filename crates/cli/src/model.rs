@@ -18,6 +18,11 @@ pub(crate) struct ModelArgs {
     /// Tags of the graph in a SavedModel; without one the only graph, or the one tagged "serve"
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
+
+    /// Put the nodes of called functions in place of the calls, as of Keras's models: node `n` of the function that node
+    /// `call` calls becomes `call/n`
+    #[arg(long)]
+    pub inline_calls: bool,
 }
 
 /// Loaded model.
@@ -31,6 +36,8 @@ pub(crate) struct Loaded {
     pub origin: String,
     /// Folder of a SavedModel.
     pub folder: Option<PathBuf>,
+    /// `true` to import nodes of functions in place of calls.
+    pub inline_calls: bool,
 }
 
 /// Maximum memory of a decoded file, in bytes: half of the memory of this process.
@@ -54,6 +61,7 @@ impl ModelArgs {
                     tags,
                     origin,
                     folder,
+                    inline_calls: self.inline_calls,
                 });
             }
             File::MetaGraph(meta) => *meta,
@@ -65,6 +73,7 @@ impl ModelArgs {
             tags,
             origin,
             folder,
+            inline_calls: self.inline_calls,
         })
     }
 }
@@ -83,7 +92,9 @@ impl Loaded {
         &mut self,
         graph: &'g thalweg_graph::Graph,
     ) -> Result<Imported<'g>, Failure> {
-        let options = ImportOptions::new().origin(self.origin.clone());
+        let options = ImportOptions::new()
+            .origin(self.origin.clone())
+            .inline_calls(self.inline_calls);
         // The message is dropped after the import: its constants would be in memory twice.
         let def = std::mem::take(&mut self.graph);
         Ok(match &mut self.meta {

@@ -38,8 +38,9 @@ pub(crate) fn read(path: &Path) -> Result<Trace, Failure> {
 }
 
 fn slice(event: &Value, processes: &HashMap<u64, &str>) -> Option<Event> {
-    let node = event["name"].as_str()?;
     let args = &event["args"];
+    // TensorFlow's timelines have the op for a name, and the node among the arguments.
+    let node = args["name"].as_str().or(event["name"].as_str())?;
     let op = args["op"].as_str().or(event["cat"].as_str());
     let pid = event["pid"].as_u64().unwrap_or(0);
     let members = args["nodes"].as_array().into_iter().flatten();

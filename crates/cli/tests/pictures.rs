@@ -99,6 +99,33 @@ fn a_run_is_traced_and_profiled() {
 }
 
 #[test]
+fn a_timeline_of_tensorflow_has_a_profile() {
+    let folder = Folder::new("timelines");
+    let event = |op: &str, node: &str, ts: u32| {
+        serde_json::json!({
+            "ph": "X", "cat": "Op", "name": op, "pid": 1, "tid": 0, "ts": ts, "dur": 10,
+            "args": {"name": node, "op": op, "input0": "x"},
+        })
+    };
+    let events = [
+        event("ReadVariableOp", "dense/MatMul/ReadVariableOp", 5),
+        event("MatMul", "dense/MatMul", 20),
+    ];
+    let file = folder.at("timeline.json");
+    std::fs::write(
+        &file,
+        serde_json::json!({"traceEvents": events}).to_string(),
+    )
+    .unwrap();
+    let profile: Value = serde_json::from_str(&works(&["profile", &file, "--json"])).unwrap();
+    let layers = profile["layers"].as_array().unwrap();
+    assert_eq!(
+        (layers.len(), &layers[0]["layer"], &layers[0]["runs"]),
+        (1, &"dense".into(), &2.into())
+    );
+}
+
+#[test]
 fn a_file_that_is_no_trace_is_named() {
     let folder = Folder::new("no-traces");
     for (content, reason) in [

@@ -8,7 +8,7 @@ use thalweg_tensor::{Dims, Element, Tensor};
 
 use crate::compiled_step::CompiledStep;
 use crate::exec::StepControls;
-use crate::fetch::{FetchList, Fetches, fed_outputs, scalar, tensor};
+use crate::fetch::{FetchList, Fetches, fed_outputs, scalar, slice, tensor};
 use crate::session::Session;
 use thalweg_plan::Fetch;
 use thalweg_plan::SessionError;
@@ -147,6 +147,14 @@ impl<'c> CallResults<'c> {
     /// [`SessionError::Result`], also where it is not one element, or not a `T`.
     pub fn scalar<T: Element>(self, index: usize) -> Result<T, SessionError> {
         scalar(self.values, index)
+    }
+
+    /// The elements of the value of fetch `index`.
+    ///
+    /// # Errors
+    /// [`SessionError::Result`], also where they are no `T`.
+    pub fn slice<T: Element>(self, index: usize) -> Result<&'c [T], SessionError> {
+        slice(self.values, index)
     }
 }
 

@@ -74,10 +74,12 @@ pub enum TrainError {
         output: String,
     },
     /// A loss that is not finite.
-    #[error("Model diverged with loss = NaN.{} '{loss}' is not finite: {why}", at_step(.step))]
+    #[error("Model diverged with loss = {value}.{} '{loss}' is not finite: {why}", at_step(.step))]
     Diverged {
         /// The output.
         loss: String,
+        /// Its first element that is not finite.
+        value: f64,
         /// The global step before the update.
         step: Option<i64>,
         /// The first value that is not finite.

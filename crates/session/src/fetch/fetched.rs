@@ -77,10 +77,16 @@ impl Fetched {
     /// # Errors
     /// [`SessionError::Result`], also where they are not `T`.
     pub fn slice<T: Element>(&self, index: usize) -> Result<&[T], SessionError> {
-        self.tensor(index)?
-            .as_slice()
-            .map_err(|e| result(index, e.to_string()))
+        slice(&self.values, index)
     }
+}
+
+pub(crate) fn slice<T: Element>(
+    values: &[Option<Tensor>],
+    index: usize,
+) -> Result<&[T], SessionError> {
+    let elements = tensor(values, index)?.as_slice();
+    elements.map_err(|e| result(index, e.to_string()))
 }
 
 pub(crate) fn tensor(values: &[Option<Tensor>], index: usize) -> Result<&Tensor, SessionError> {

@@ -30,7 +30,7 @@ pub enum TensorError {
         found: usize,
     },
     /// A tensor that does not have exactly one element was read as a scalar.
-    #[error("a tensor of shape {shape} is not one value", shape = Shape::known(.dims))]
+    #[error("a tensor of shape {shape} is not one value: read it as a Vec or a Tensor", shape = Shape::known(.dims))]
     NotScalar {
         /// The tensor's dimensions.
         dims: Dims,

@@ -109,7 +109,7 @@ mod tests {
             [
                 "the tensor holds i32, not f32: read it as i32, or Cast it in the graph",
                 "a tensor of shape [2,2] does not have 3 elements",
-                "a tensor of shape [2,2] is not one value",
+                "a tensor of shape [2,2] is not one value: read it as a Vec or a Tensor",
                 "the tensor holds i32, not string: read it as i32, or Cast it in the graph",
             ]
         );

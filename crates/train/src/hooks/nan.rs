@@ -1,7 +1,8 @@
 //! NanTensorHook: ends a training that diverges.
 
-use thalweg_graph::OutputId;
-use thalweg_session::{Fetch, RunOptions};
+use thalweg_graph::op::Effect;
+use thalweg_graph::{Graph, OutputId};
+use thalweg_session::{Fetch, RunOptions, SessionError};
 use thalweg_tensor::{Tensor, dispatch};
 
 use super::hook::SessionRunHook;
@@ -10,8 +11,9 @@ use crate::error::TrainError;
 
 /// Checks a loss after each step: one that is not finite is an error, or ends the loop: `tf.train.NanTensorHook`.
 ///
-/// The error names the first node whose value is not finite: the step is computed once more up to the loss, with the
-/// same feeds, and every value is checked.
+/// The error names the first node whose value is not finite: the loss is computed once more, with the same feeds, and
+/// every value is checked. Where the step's update has made a variable infinite or NaN by then, it names the variable.
+/// [`NanTensorHook::checked`] names the node in that case too.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -28,12 +30,17 @@ use crate::error::TrainError;
 pub struct NanTensorHook {
     loss: OutputId,
     fail: bool,
+    check: bool,
 }
 
 impl NanTensorHook {
     /// Fails if this output is not finite.
     pub fn new(loss: OutputId) -> NanTensorHook {
-        NanTensorHook { loss, fail: true }
+        NanTensorHook {
+            loss,
+            fail: true,
+            check: false,
+        }
     }
 
     /// Stops the loop instead of failing.
@@ -43,22 +50,54 @@ impl NanTensorHook {
             ..self
         }
     }
+
+    /// Checks every value of every step: a step fails at the first node whose value is not finite, before the update.
+    /// Such steps run without fusion, and take longer.
+    pub fn checked(self) -> NanTensorHook {
+        NanTensorHook {
+            check: true,
+            ..self
+        }
+    }
 }
 
-/// `true` if all elements are finite.
+/// The first element that is not finite.
 #[allow(clippy::useless_conversion, reason = "one of the types is f64")]
-fn is_finite(tensor: &Tensor) -> bool {
+fn not_finite(tensor: &Tensor) -> Option<f64> {
     dispatch!(
         tensor.dtype(),
         [F16 BF16 F32 F64],
-        T => tensor.as_slice::<T>().is_ok_and(|all| all.iter().all(|&x| f64::from(x).is_finite())),
-        else true
+        T => {
+            let all = tensor.as_slice::<T>().unwrap_or_default();
+            all.iter().map(|&x| f64::from(x)).find(|x| !x.is_finite())
+        },
+        else None
     )
+}
+
+/// The variable whose value a checked step has found not to be finite.
+fn variable_of(error: &TrainError, graph: &Graph) -> Option<String> {
+    let TrainError::Step { source, .. } = error else {
+        return None;
+    };
+    let Some(SessionError::NotFinite { node, .. }) = source.downcast_ref() else {
+        return None;
+    };
+    let data = graph.snapshot();
+    let read = data.node(data.find(node)?);
+    let handle = read
+        .inputs
+        .first()
+        .filter(|_| read.op.effect == Effect::Read)?;
+    Some(data.node(handle.node).name.clone())
 }
 
 impl SessionRunHook for NanTensorHook {
     fn before_run(&mut self, run: &mut BeforeRun<'_>) -> Result<(), TrainError> {
         run.fetch(Fetch::Value(self.loss));
+        if self.check {
+            run.check();
+        }
         Ok(())
     }
 
@@ -68,12 +107,12 @@ impl SessionRunHook for NanTensorHook {
 
     fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
         let value = run.values().first().and_then(Option::as_ref);
-        if value.is_none_or(is_finite) {
+        let Some(value) = value.and_then(not_finite) else {
             return Ok(());
-        }
+        };
         let context = run.context();
         if !self.fail {
-            context.log("Model diverged with loss = NaN.");
+            context.log(&format!("Model diverged with loss = {value}."));
             context.request_stop();
             return Ok(());
         }
@@ -82,12 +121,20 @@ impl SessionRunHook for NanTensorHook {
             run.feeds(),
             &RunOptions::new().checked(),
         );
+        let graph = context.session().graph();
         let why = match again {
-            Err(error) => error.to_string(),
             Ok(_) => "it is finite after the update".to_owned(),
+            Err(error) => match variable_of(&error, graph) {
+                None => error.to_string(),
+                Some(variable) => format!(
+                    "after the update, variable '{variable}' is not finite either. NanTensorHook::checked names the node at \
+                     which it begins"
+                ),
+            },
         };
         Err(TrainError::Diverged {
-            loss: context.session().graph().snapshot().output_name(self.loss),
+            loss: graph.snapshot().output_name(self.loss),
+            value,
             step: run.step_before(),
             why,
         })

@@ -42,6 +42,11 @@ impl BeforeRun<'_> {
         *self.options = self.options.clone().traced();
     }
 
+    /// Requests a check of every value of the step: the first one that is not finite is an error of its node.
+    pub fn check(&mut self) {
+        *self.options = self.options.clone().checked();
+    }
+
     /// Limits the time of the step; the longest of several limits applies.
     pub fn timeout(&mut self, limit: Duration) {
         let limit = self.options.time_limit().max(Some(limit));

@@ -109,7 +109,8 @@ fn a_saved_model_is_loaded_with_the_same_values() {
         restored_variables
     );
 
-    let def = crate::freeze(again.session(), &[again.session().graph().output(y.id())]).unwrap();
+    let out = again.signature("s").unwrap().outputs["out"];
+    let def = crate::freeze(again.session(), &[again.session().graph().output(out)]).unwrap();
     let g = Graph::new();
     let frozen = import(&g, &def, &ImportOptions::new()).unwrap();
     let feed = frozen.output("x").unwrap().feed(ones());
