@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use thalweg_tensor::text::counted;
 
+use crate::tfrecord::RecordError;
+
 /// Error of reading or serving a data set.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -16,6 +18,51 @@ pub enum DataError {
         /// The error of the system.
         source: io::Error,
     },
+
+    /// A record of a TFRecord file cannot be read.
+    #[error("{}: record {record}, at byte {offset}: {source}", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Its number in the file, from 0.
+        record: u64,
+        /// Its first byte.
+        offset: u64,
+        /// The error of the reader.
+        source: RecordError,
+    },
+
+    /// Elements of a batch cannot be put into one tensor.
+    #[error("tensor {tensor} of batch {batch}, both counted from 0: {reason}")]
+    Batch {
+        /// The batch, counted from 0 in its epoch.
+        batch: u64,
+        /// The tensor among those of an element.
+        tensor: usize,
+        /// The reason.
+        reason: String,
+    },
+
+    /// A shard that there is none of.
+    #[error("shard {index} of {shards}: give a number below {shards}")]
+    Shard {
+        /// Number of shards.
+        shards: u64,
+        /// The shard.
+        index: u64,
+    },
+
+    /// A function of a pipeline has failed.
+    #[error("{0}")]
+    Function(Box<dyn std::error::Error + Send + Sync>),
+
+    /// A function of a pipeline has panicked.
+    #[error("a function of the pipeline has panicked: {0}")]
+    Panicked(String),
+
+    /// A thread of a pipeline cannot be started.
+    #[error("a thread of the pipeline cannot be started: {0}")]
+    Thread(io::Error),
 
     /// A folder holds none of the names that a file of the data set can have.
     #[error(

@@ -9,6 +9,7 @@
 //! | `batches` | shuffled batches without end ([`Batches`]), and one ordered pass ([`Chunks`]) |
 //! | `shuffle` | permutations that a seed and an epoch determine |
 //! | `tfrecord` | the framing of TFRecord files: length and checksums ([`RecordReader`], [`write_record`]) |
+//! | [`pipeline`] | sources and operators in a chain: shuffle, map, batch, prefetch ([`Pipeline`]) |
 //! | `error` | [`DataError`] |
 //!
 //! Nothing here depends on graphs or sessions: readers return slices and tensors, and the caller feeds them.
@@ -36,6 +37,7 @@ mod batches;
 mod error;
 mod idx;
 mod mnist;
+pub mod pipeline;
 mod shuffle;
 mod split;
 mod tensor_batches;
@@ -46,6 +48,7 @@ pub use batches::{Batches, Chunk, Chunks};
 pub use error::DataError;
 pub use idx::{Idx, MAX_BYTES};
 pub use mnist::{Mnist, SIDE};
+pub use pipeline::Pipeline;
 pub use split::{CLASSES, Split};
 pub use tensor_batches::{TensorBatches, chunks, split};
 pub use tfrecord::{MAX_RECORD_BYTES, RecordError, RecordReader, append_record, write_record};

@@ -28,8 +28,8 @@ impl SplitMix64 {
 
     /// Returns a number in `0..bound`; `bound` is above 0. It takes the high word of a product, not a remainder: each
     /// value's probability is off by at most `bound` in 2^64.
-    fn below(&mut self, bound: u32) -> u32 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u32
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) fn permute(order: &mut [u32], seed: u64, epoch: u64) {
     let mut random = SplitMix64::keyed(seed, epoch);
     for at in 0..order.len() {
         // Each number is written just before it may be swapped away: one pass does both.
-        let other = random.below(at as u32 + 1) as usize;
+        let other = random.below(at as u64 + 1) as usize;
         order[at] = order[other];
         order[other] = at as u32;
     }

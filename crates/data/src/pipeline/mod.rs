@@ -1,0 +1,57 @@
+//! Pipelines: sources of examples, and operators that shuffle, map, group and prepare them.
+//!
+//! A [`Pipeline`] reads like `tf.data` and is an iterator. Its order follows from the seeds alone, on any number of threads.
+//! Its [position](Pipeline::position) is a number that a checkpoint can keep.
+//!
+//! | part | names |
+//! | --- | --- |
+//! | sources | [`from_vec`], [`from_fn`], [`records`], [`text_lines`] |
+//! | operators of single elements | [`map`](Pipeline::map), [`map_parallel`](Pipeline::map_parallel), [`filter`](Pipeline::filter) |
+//! | of the order | [`shuffle`](Pipeline::shuffle), [`shard`](Pipeline::shard), [`take`](Pipeline::take), [`skip`](Pipeline::skip), [`repeat`](Pipeline::repeat) |
+//! | of groups | [`group`](Pipeline::group), [`batch`](Pipeline::batch), [`zip`](Pipeline::zip), [`enumerate`](Pipeline::enumerate) |
+//! | of time | [`prefetch`](Pipeline::prefetch) |
+//!
+//! ```
+//! use thalweg_data::pipeline::{from_vec, Remainder};
+//! use thalweg_tensor::Tensor;
+//!
+//! # fn main() -> Result<(), thalweg_data::DataError> {
+//! let mut batches = from_vec((0..10).collect())
+//!     .shuffle(10, 7)
+//!     .map_parallel(2, |n: i32| Ok([Tensor::from([n as f32, 1.0]), Tensor::from(n)]))
+//!     .repeat(None)
+//!     .batch(4, Remainder::Drop)
+//!     .prefetch(2);
+//! let [x, y] = batches.next().expect("it repeats")?;
+//! assert_eq!((x.dims(), y.dims()), (&[4, 2][..], &[4][..]));
+//!
+//! // A training that resumes here sees the same batches.
+//! let position = batches.position();
+//! let [next, _] = batches.next().expect("it repeats")?;
+//! batches.seek(position)?;
+//! assert_eq!(batches.next().expect("it repeats")?[0], next);
+//! # Ok(())
+//! # }
+//! ```
+
+mod batch;
+mod chain;
+mod elements;
+mod files;
+mod order;
+mod parallel;
+mod prefetch;
+mod sources;
+mod stage;
+#[cfg(test)]
+mod tests;
+
+pub use batch::{Batch, Group, Remainder};
+pub use chain::Pipeline;
+pub use elements::{Enumerate, Filter, Map, Zip};
+pub use files::{Lines, Records, records, text_lines};
+pub use order::{Repeat, Shard, Shuffle, Skip, Take};
+pub use parallel::MapParallel;
+pub use prefetch::Prefetch;
+pub use sources::{FromFn, FromVec, from_fn, from_vec};
+pub use stage::Stage;
