@@ -48,7 +48,7 @@ fn a_result_of_another_type_is_an_error_that_names_it() {
     );
     assert_eq!(
         said(session.run::<f32>(pair, []).unwrap_err()),
-        "'pair:0' was fetched: a tensor of shape [2] is not one value"
+        "'pair:0' was fetched: a tensor of shape [2] is not one value: read it as a Vec or a Tensor"
     );
     let second: Result<((), [f32; 3]), _> = session.run((pair.operation(), pair), []);
     assert_eq!(
