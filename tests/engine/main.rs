@@ -9,6 +9,7 @@ mod control_flow;
 mod device_faults;
 mod device_memory;
 mod devices;
+mod diverging;
 mod dropout;
 mod example_library;
 mod feed_errors;

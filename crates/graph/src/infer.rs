@@ -102,8 +102,9 @@ pub struct Infer<'a> {
     pub(crate) outputs: SmallVec<[Fact; 1]>,
 }
 
-/// Largest number of elements that are known in part: a shape has no more.
-const MAX_ELEMENTS: usize = 254;
+/// Largest number of dimensions of a shape that is given as a value, as in TensorFlow; so many elements of a value are
+/// known in part.
+pub const MAX_SHAPE_ELEMENTS: usize = 254;
 
 impl<'a> Infer<'a> {
     /// The op of the node.
@@ -152,7 +153,7 @@ impl<'a> Infer<'a> {
 
     /// Sets the elements of output `i`, a scalar or a vector, where at least one of them is known. Its shape is set apart.
     pub fn set_elements(&mut self, i: usize, elements: Vec<Option<i64>>) {
-        let fits = elements.len() <= MAX_ELEMENTS && elements.iter().any(Option::is_some);
+        let fits = elements.len() <= MAX_SHAPE_ELEMENTS && elements.iter().any(Option::is_some);
         if let Some(f) = self.outputs.get_mut(i)
             && fits
             && matches!(f.dtype, DType::I32 | DType::I64)

@@ -174,7 +174,7 @@ impl RunningTasks<'_> {
                 1 => ", after 1 restart".to_owned(),
                 n => format!(", after {n} restarts"),
             };
-            let name = &self.tasks[task].name;
+            let name = &self.tasks[task].spec.name;
             let status = status_text(code);
             return JobExit::new(code, format!("error: {name} {status}{restarts}"));
         }
@@ -199,7 +199,7 @@ impl RunningTasks<'_> {
             // Servers that fail when the workers are done have nothing to do any more.
             let ending = shutdown.since.is_some() || !shutdown.failures.is_empty();
             if failed && !ending && task.plan_restart(self.options.restarts) {
-                let (name, status) = (&task.name, status_text(code));
+                let (name, status) = (&task.spec.name, status_text(code));
                 let (n, most) = (task.restarts(), self.options.restarts);
                 let note = format!("{name} {status}: it is started again ({n} of {most})");
                 show(ScreenEvent::Note(note), events);
@@ -253,7 +253,7 @@ impl RunningTasks<'_> {
 
     /// Terminates tasks that should end, and kills those whose grace is over.
     fn terminate(&mut self, shutdown: &mut Shutdown, events: &SyncSender<ScreenEvent>) {
-        let mut workers = self.tasks.iter().filter(|t| t.worker);
+        let mut workers = self.tasks.iter().filter(|t| t.spec.worker);
         let at_once = shutdown.signal.is_some() || self.is_settled(&shutdown.failures);
         if !at_once && workers.any(LaunchedTask::is_active) {
             return;

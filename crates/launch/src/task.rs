@@ -41,10 +41,7 @@ impl TaskSpec {
 
 /// Task that was started. It is killed when this is dropped.
 pub(crate) struct LaunchedTask {
-    pub(crate) name: String,
-    /// `true` if the job ends when all such tasks have ended.
-    pub(crate) worker: bool,
-    spec: TaskSpec,
+    pub(crate) spec: TaskSpec,
     child: Child,
     exit_code: Option<i32>,
     ended_at: Arc<OnceLock<Instant>>,
@@ -76,8 +73,6 @@ impl LaunchedTask {
         process::isolate(&mut spec.command);
         let child = spec.spawn()?;
         let mut task = LaunchedTask {
-            name: spec.name.clone(),
-            worker: spec.worker,
             spec,
             child,
             exit_code: None,
@@ -227,7 +222,7 @@ impl LaunchedTask {
         let was_running = self.is_running() && !std::mem::replace(&mut self.killed, true);
         was_running.then(|| {
             process::kill(&mut self.child);
-            &*self.name
+            &*self.spec.name
         })
     }
 }

@@ -61,14 +61,8 @@ mod tests {
     fn the_longest_node_is_that_of_the_longest_event() {
         let event = |node: &str, duration_us| Event {
             node: node.to_owned(),
-            op: "Add".to_owned(),
-            device: "/device:CPU:0".to_owned(),
-            thread: 0,
-            start_us: 0.0,
             duration_us,
-            bytes: 0,
-            members: Vec::new(),
-            channel: None,
+            ..Event::default()
         };
         let events = [("a", 2.0), ("b", 3e6), ("c", f64::MIN_POSITIVE)];
         let events = events.map(|(node, took)| event(node, took)).into();

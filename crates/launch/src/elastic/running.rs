@@ -166,7 +166,7 @@ impl<'a> RunningJob<'a> {
             };
             let (number, host) = (at as u64, worker.host.clone());
             let expected = worker.task.was_terminated() || worker.leaves;
-            let name = worker.task.name.clone();
+            let name = worker.task.spec.name.clone();
             show(ScreenEvent::Gone { task: at }, &self.events);
             if code == 0 {
                 self.driver.mark_done(number);

@@ -1,12 +1,10 @@
 //! Inputs of shape rules: lengths of vectors, known integers, and errors about them.
 
 use thalweg_device::{KernelError, Prepared};
+use thalweg_graph::infer::MAX_SHAPE_ELEMENTS;
 use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
-
-/// Maximum number of dimensions of a shape that is given as a value, as in TensorFlow.
-const MAX_DIMS: usize = 254;
 
 /// The error for an invalid value of input `input`.
 pub(crate) fn invalid_value(input: usize, reason: impl Into<String>) -> InferError {
@@ -35,9 +33,9 @@ pub(crate) fn checked_shape(input: usize, shape: Shape) -> Result<Shape, InferEr
 pub(crate) fn vector_length(cx: &Infer<'_>, i: usize) -> Result<Option<usize>, InferError> {
     let length = cx.ranked(i, 1)?.dim(0);
     match length {
-        Some(n) if n > MAX_DIMS => Err(invalid_value(
+        Some(n) if n > MAX_SHAPE_ELEMENTS => Err(invalid_value(
             i,
-            format!("it describes {n} dimensions, and a tensor has at most {MAX_DIMS}"),
+            format!("it describes {n} dimensions, and a tensor has at most {MAX_SHAPE_ELEMENTS}"),
         )),
         _ => Ok(length),
     }

@@ -38,7 +38,7 @@ pub struct Trace {
 }
 
 /// One kernel's run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Event {
     /// The node.
     pub node: String,

@@ -151,14 +151,7 @@ mod tests {
     fn event(node: &str) -> Event {
         Event {
             node: node.to_owned(),
-            op: "Op".to_owned(),
-            device: "/device:CPU:0".to_owned(),
-            thread: 0,
-            start_us: 0.0,
-            duration_us: 1.0,
-            bytes: 0,
-            members: Vec::new(),
-            channel: None,
+            ..Event::default()
         }
     }
 

@@ -284,13 +284,11 @@ mod tests {
         Event {
             node: node.to_owned(),
             op: op.to_owned(),
-            device: "/device:CPU:0".to_owned(),
             thread,
             start_us,
             duration_us,
             bytes: 1000,
-            members: Vec::new(),
-            channel: None,
+            ..Event::default()
         }
     }
 

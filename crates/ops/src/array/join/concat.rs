@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu, on_host};
-use thalweg_graph::infer::resolve_axis;
+use thalweg_graph::infer::{MAX_SHAPE_ELEMENTS, resolve_axis};
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, arg_of, count_attr, type_attr, type_attr_or,
 };
@@ -87,8 +87,8 @@ fn shape(cx: &mut Infer<'_>, old: bool) -> Result<(), InferError> {
         let (tensors, _) = places(cx.inputs(), old);
         let own = |i| match (cx.elements(i), cx.shape(i).dim(0)) {
             (Some(known), _) => Some(known),
-            // No more than a shape has: longer ones are not kept.
-            (None, Some(n)) if n <= 254 => Some(vec![None; n]),
+            // Longer ones are not kept.
+            (None, Some(n)) if n <= MAX_SHAPE_ELEMENTS => Some(vec![None; n]),
             _ => None,
         };
         let parts: Option<Vec<_>> = tensors.map(own).collect();
