@@ -15,6 +15,7 @@ import tempfile
 
 import graphs_arrays  # noqa: F401
 import graphs_control  # noqa: F401
+import graphs_datasets  # noqa: F401
 import graphs_embeddings  # noqa: F401
 import graphs_files
 import graphs_functions  # noqa: F401

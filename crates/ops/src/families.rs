@@ -3,7 +3,7 @@
 use thalweg_device::Op;
 
 use crate::{
-    array, collective, files, flow, linalg, math, nn, queue, random, reduce, reports, state,
+    array, collective, data, files, flow, linalg, math, nn, queue, random, reduce, reports, state,
     strings, training,
 };
 
@@ -30,6 +30,7 @@ static FAMILIES: &[&[&Op]] = &[
     training::OPS,
     strings::OPS,
     files::OPS,
+    data::OPS,
     reports::OPS,
     collective::OPS,
 ];

@@ -26,6 +26,7 @@ use thalweg_graph::Graph;
 
 mod array;
 mod collective;
+mod data;
 mod families;
 mod files;
 mod flow;

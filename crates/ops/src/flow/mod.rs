@@ -19,6 +19,7 @@ mod tensor_list_parts;
 pub(crate) mod variant_sum;
 
 pub use build::FlowOps;
+pub(crate) use optional::Optional;
 use thalweg_device::Op;
 
 /// The ops of this family.

@@ -9,14 +9,14 @@ use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Nesting, Tensor};
 
 /// A list of tensors, or nothing.
-pub(super) struct Optional(pub(super) Option<Vec<Tensor>>);
+pub(crate) struct Optional(pub(crate) Option<Vec<Tensor>>);
 
 impl Optional {
     /// The tensor that holds it.
     ///
     /// # Errors
     /// Values are nested too deep, or are too many.
-    pub(super) fn value(self) -> Result<Tensor, KernelError> {
+    pub(crate) fn value(self) -> Result<Tensor, KernelError> {
         let mut nesting = Nesting::default();
         let values = self.0.iter().flatten();
         values.into_iter().try_for_each(|v| nesting.add(v))?;

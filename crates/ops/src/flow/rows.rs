@@ -13,7 +13,7 @@ use crate::support::tensors::taken_handles;
 const MAX_ROWS: usize = 1 << 24;
 
 /// The `count` elements from index `start` on, in dimensions `dims`.
-fn slice_elements(
+pub(crate) fn slice_elements(
     memory: &Arc<Memory>,
     from: &Tensor,
     start: usize,

@@ -35,7 +35,7 @@ pub(super) const SHUFFLE_ATTRS: &[AttrDef] = &[
 ];
 
 /// Name of the resource that a node stands for: `shared_name`, or the node's name.
-pub(super) fn shared_name<'a>(cx: &TensorCx<'a>) -> &'a str {
+pub(crate) fn shared_name<'a>(cx: &TensorCx<'a>) -> &'a str {
     match cx.attrs().str("shared_name") {
         "" => &cx.node().name,
         shared => shared,
@@ -43,7 +43,7 @@ pub(super) fn shared_name<'a>(cx: &TensorCx<'a>) -> &'a str {
 }
 
 /// Handle of the resource of the node's name; `make` creates it on first use.
-pub(super) fn resource_handle(
+pub(crate) fn resource_handle(
     cx: &TensorCx<'_>,
     make: &dyn Fn(&str) -> Result<SharedObject, KernelError>,
 ) -> Result<Vec<Tensor>, KernelError> {

@@ -1,0 +1,88 @@
+//! Input that a graph brings: datasets and iterators, readers of files, parsers of records.
+//!
+//! A step opens the files that its session allows ([`thalweg_device::Files`]).
+
+mod batch;
+mod cache;
+mod dataset;
+mod functions;
+mod interleave;
+mod iterator;
+mod iterator_ops;
+mod order;
+mod padded_batch;
+mod pass_through;
+mod reduce;
+mod shuffle;
+mod sources;
+mod window;
+
+use thalweg_device::Op;
+
+/// The ops of this family.
+pub(crate) static OPS: &[&Op] = &[
+    &sources::TENSOR,
+    &sources::TENSOR_SLICE,
+    &sources::RANGE,
+    &sources::GENERATOR,
+    &functions::MAP,
+    &functions::PARALLEL_MAP,
+    &functions::PARALLEL_MAP_V2,
+    &functions::FILTER,
+    &functions::TAKE_WHILE,
+    &functions::SCAN,
+    &interleave::FLAT_MAP,
+    &interleave::INTERLEAVE,
+    &interleave::PARALLEL_INTERLEAVE,
+    &interleave::PARALLEL_INTERLEAVE_V2,
+    &interleave::PARALLEL_INTERLEAVE_V3,
+    &interleave::PARALLEL_INTERLEAVE_V4,
+    &order::TAKE,
+    &order::SKIP,
+    &order::SHARD,
+    &order::REPEAT,
+    &order::CONCATENATE,
+    &order::ZIP,
+    &shuffle::SHUFFLE,
+    &shuffle::SHUFFLE_V2,
+    &shuffle::SHUFFLE_V3,
+    &shuffle::SHUFFLE_AND_REPEAT,
+    &shuffle::SHUFFLE_AND_REPEAT_V2,
+    &shuffle::DUMMY_SEED_GENERATOR,
+    &shuffle::ANONYMOUS_SEED_GENERATOR,
+    &batch::BATCH,
+    &batch::BATCH_V2,
+    &batch::PARALLEL_BATCH,
+    &batch::MAP_AND_BATCH,
+    &batch::UNBATCH,
+    &padded_batch::PADDED_BATCH,
+    &padded_batch::PADDED_BATCH_V2,
+    &window::WINDOW,
+    &cache::CACHE,
+    &cache::CACHE_V2,
+    &cache::DUMMY_MEMORY_CACHE,
+    &pass_through::PREFETCH,
+    &pass_through::OPTIONS,
+    &pass_through::MODEL,
+    &pass_through::OPTIMIZE,
+    &pass_through::OPTIMIZE_V2,
+    &pass_through::REWRITE,
+    &pass_through::FINALIZE,
+    &pass_through::ASSERT_CARDINALITY,
+    &iterator_ops::ITERATOR_V1,
+    &iterator_ops::ITERATOR_V2,
+    &iterator_ops::ONE_SHOT,
+    &iterator_ops::MAKE,
+    &iterator_ops::GET_NEXT,
+    &iterator_ops::GET_NEXT_SYNC,
+    &iterator_ops::GET_NEXT_AS_OPTIONAL,
+    &iterator_ops::TO_STRING_HANDLE,
+    &iterator_ops::FROM_STRING_HANDLE,
+    &iterator_ops::FROM_STRING_HANDLE_V2,
+    &iterator_ops::GET_DEVICE,
+    &iterator_ops::SERIALIZE,
+    &iterator_ops::DESERIALIZE,
+    &reduce::REDUCE,
+    &reduce::SINGLE,
+    &reduce::CARDINALITY,
+];
