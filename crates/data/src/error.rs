@@ -32,6 +32,28 @@ pub enum DataError {
         source: RecordError,
     },
 
+    /// Bytes are not the message that they should be.
+    #[error("{message}, byte {offset}: {reason}")]
+    Message {
+        /// The kind of message: `Example`, `SequenceExample` or `Datum`.
+        message: &'static str,
+        /// The position in the record.
+        offset: usize,
+        /// The reason.
+        reason: String,
+    },
+
+    /// A file is damaged, or of another format.
+    #[error("{}, byte {offset}: {reason}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The position in the file; in the unpacked bytes of a compressed one.
+        offset: u64,
+        /// The reason.
+        reason: String,
+    },
+
     /// Elements of a batch cannot be put into one tensor.
     #[error("tensor {tensor} of batch {batch}, both counted from 0: {reason}")]
     Batch {

@@ -9,6 +9,7 @@
 //! | `batches` | shuffled batches without end ([`Batches`]), and one ordered pass ([`Chunks`]) |
 //! | `shuffle` | permutations that a seed and an epoch determine |
 //! | `tfrecord` | the framing of TFRecord files: length and checksums ([`RecordReader`], [`write_record`]) |
+//! | [`example`] | messages in records: `tf.train.Example`, `SequenceExample`, Caffe's `Datum` |
 //! | [`pipeline`] | sources and operators in a chain: shuffle, map, batch, prefetch ([`Pipeline`]) |
 //! | `error` | [`DataError`] |
 //!
@@ -35,6 +36,7 @@
 
 mod batches;
 mod error;
+pub mod example;
 mod idx;
 mod mnist;
 pub mod pipeline;
