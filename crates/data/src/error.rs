@@ -43,6 +43,24 @@ pub enum DataError {
         reason: String,
     },
 
+    /// There is no element of this number.
+    #[error("element {index} of {len}: give a number below {len}")]
+    Index {
+        /// The number.
+        index: u64,
+        /// Number of elements.
+        len: u64,
+    },
+
+    /// A pattern of file names cannot be used.
+    #[error("the pattern `{pattern}`: {reason}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// The reason.
+        reason: String,
+    },
+
     /// A file is damaged, or of another format.
     #[error("{}, byte {offset}: {reason}", path.display())]
     Format {
@@ -114,9 +132,9 @@ pub enum DataError {
         source: io::Error,
     },
 
-    /// A file that gzip has compressed, in a build without the feature `gzip`.
+    /// A compressed file, in a build without the feature `gzip`.
     #[error(
-        "{}: is compressed by gzip, and the program is built without it: add the feature `gzip` of the package \
+        "{}: is compressed, and the program is built without it: add the feature `gzip` of the package \
          `thalweg`, or unpack the file",
         path.display()
     )]

@@ -8,7 +8,7 @@
 //! | `tensor_batches` | batches of a program's own tensors ([`TensorBatches`], [`chunks`], [`split`]) |
 //! | `batches` | shuffled batches without end ([`Batches`]), and one ordered pass ([`Chunks`]) |
 //! | `shuffle` | permutations that a seed and an epoch determine |
-//! | `tfrecord` | the framing of TFRecord files: length and checksums ([`RecordReader`], [`write_record`]) |
+//! | `tfrecord` | TFRecord files, compressed or not ([`RecordFile`], [`RecordWriter`]), their index ([`RecordIndex`]), their framing ([`RecordReader`], [`write_record`]) |
 //! | [`example`] | messages in records: `tf.train.Example`, `SequenceExample`, Caffe's `Datum` |
 //! | [`pipeline`] | sources and operators in a chain: shuffle, map, batch, prefetch ([`Pipeline`]) |
 //! | `error` | [`DataError`] |
@@ -40,6 +40,7 @@ pub mod example;
 mod idx;
 mod mnist;
 pub mod pipeline;
+mod positioned;
 mod shuffle;
 mod split;
 mod tensor_batches;
@@ -53,5 +54,8 @@ pub use mnist::{Mnist, SIDE};
 pub use pipeline::Pipeline;
 pub use split::{CLASSES, Split};
 pub use tensor_batches::{TensorBatches, chunks, split};
-pub use tfrecord::{MAX_RECORD_BYTES, RecordError, RecordReader, append_record, write_record};
+pub use tfrecord::{
+    Compression, MAX_RECORD_BYTES, RecordError, RecordFile, RecordIndex, RecordOptions,
+    RecordReader, RecordWriter, append_record, write_record,
+};
 pub use vocabulary::Vocabulary;

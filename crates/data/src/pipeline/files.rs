@@ -7,88 +7,125 @@ use std::path::PathBuf;
 use super::chain::Pipeline;
 use super::stage::Stage;
 use crate::error::DataError;
-use crate::tfrecord::RecordReader;
+use crate::tfrecord::{Compression, RecordFile, RecordIndex, RecordOptions};
 
-/// Files that are read one after the other.
-struct Files {
-    paths: Vec<PathBuf>,
-    /// Number of the next one.
-    next: usize,
-}
-
-impl Files {
-    fn new(paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> Files {
-        Files {
-            paths: paths.into_iter().map(Into::into).collect(),
-            next: 0,
+/// The files that match a pattern, sorted. `*` is any part of a name, `?` a character, `[ab]` one of some, `**` any
+/// folders. The order is the same on every machine.
+///
+/// # Errors
+/// [`DataError::Pattern`]: it is no pattern, or no file matches. [`DataError::Io`]: a folder cannot be read.
+pub fn files(pattern: &str) -> Result<Vec<PathBuf>, DataError> {
+    let wrong = |reason: String| DataError::Pattern {
+        pattern: pattern.to_owned(),
+        reason,
+    };
+    let found = glob::glob(pattern).map_err(|e| wrong(e.to_string()))?;
+    let mut paths = Vec::new();
+    for path in found {
+        let path = path.map_err(|error| DataError::Io {
+            path: error.path().to_owned(),
+            source: error.into(),
+        })?;
+        if !path.is_dir() {
+            paths.push(path);
         }
     }
-
-    /// Opens the next file.
-    fn open(&mut self) -> Result<Option<BufReader<File>>, DataError> {
-        let Some(path) = self.paths.get(self.next) else {
-            return Ok(None);
-        };
-        let file = File::open(path).map_err(|source| DataError::Io {
-            path: path.clone(),
-            source,
-        })?;
-        self.next += 1;
-        Ok(Some(BufReader::with_capacity(1 << 18, file)))
+    if paths.is_empty() {
+        return Err(wrong("no file matches it".to_owned()));
     }
-
-    /// The file that is read.
-    fn path(&self) -> PathBuf {
-        self.paths[self.next - 1].clone()
-    }
+    paths.sort();
+    Ok(paths)
 }
 
-/// Records of TFRecord files. Built by [`records`].
+/// Records of TFRecord files. Built by [`records`] and [`records_with`].
 pub struct Records {
-    files: Files,
-    reader: Option<RecordReader<BufReader<File>>>,
-    /// Number of the next record in its file.
+    files: Vec<RecordsOfFile>,
+    options: RecordOptions,
+    /// Number of the running file, and of the next record in it.
+    file: usize,
     record: u64,
+    /// The running file; `None` until a record of it is read.
+    reader: Option<RecordFile>,
 }
 
-/// The records of TFRecord files, one file after the other. Checksums are verified.
+struct RecordsOfFile {
+    path: PathBuf,
+    index: Option<RecordIndex>,
+}
+
+/// The records of TFRecord files, one file after the other. Checksums are verified. First bytes decide how a file is
+/// compressed.
+///
+/// Records of uncompressed files are passed over without their data: each file is scanned once.
 pub fn records(paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> Pipeline<Records> {
+    records_with(paths, RecordOptions::default())
+}
+
+/// As [`records`], with options. Where damaged records are skipped, they do not count in the position, and passing over
+/// records reads them.
+pub fn records_with(
+    paths: impl IntoIterator<Item = impl Into<PathBuf>>,
+    options: RecordOptions,
+) -> Pipeline<Records> {
+    let files = paths.into_iter().map(|path| RecordsOfFile {
+        path: path.into(),
+        index: None,
+    });
     Pipeline::new(Records {
-        files: Files::new(paths),
-        reader: None,
+        files: files.collect(),
+        options,
+        file: 0,
         record: 0,
+        reader: None,
     })
 }
 
 impl Records {
-    /// Calls a function with the next record, of whichever file.
-    fn read<T>(&mut self, of: impl Fn(&[u8]) -> T) -> Result<Option<T>, DataError> {
-        loop {
-            let Some(reader) = &mut self.reader else {
-                let Some(file) = self.files.open()? else {
-                    return Ok(None);
-                };
-                self.reader = Some(RecordReader::new(file));
-                self.record = 0;
-                continue;
-            };
-            let offset = reader.offset();
-            match reader.read() {
-                Ok(Some(record)) => {
-                    self.record += 1;
-                    return Ok(Some(of(record)));
-                }
-                Ok(None) => self.reader = None,
-                Err(source) => {
-                    return Err(DataError::Record {
-                        path: self.files.path(),
-                        record: self.record,
-                        offset,
-                        source,
-                    });
-                }
-            }
+    /// The running file, at its next record; `None` after the last file.
+    fn running(&mut self) -> Result<Option<&mut RecordFile>, DataError> {
+        let Some(file) = self.files.get(self.file) else {
+            return Ok(None);
+        };
+        if self.reader.is_none() {
+            let offset = file.index.as_ref().map_or(0, |i| i.offset(self.record));
+            let opened = RecordFile::open_at(&file.path, &self.options, self.record, offset)?;
+            self.reader = Some(opened);
         }
+        Ok(self.reader.as_mut())
+    }
+
+    fn next_file(&mut self) {
+        self.file += 1;
+        self.record = 0;
+        self.reader = None;
+    }
+
+    /// Puts the next record into `to`; `false` after the last.
+    fn read_into(&mut self, to: &mut Vec<u8>) -> Result<bool, DataError> {
+        while let Some(reader) = self.running()? {
+            if reader.read_into(to)? {
+                self.record = reader.record();
+                return Ok(true);
+            }
+            self.next_file();
+        }
+        Ok(false)
+    }
+
+    /// The index of the running file; `None` if it has none.
+    fn index(&mut self) -> Result<Option<&RecordIndex>, DataError> {
+        if self.options.skip_damaged.is_some() {
+            return Ok(None);
+        }
+        if self.files[self.file].index.is_none() {
+            let plain = self.running()?.map(|file| file.compression());
+            let file = &mut self.files[self.file];
+            if plain != Some(Compression::None) || !file.path.is_file() {
+                return Ok(None);
+            }
+            file.index = Some(RecordIndex::scan(&file.path)?);
+        }
+        Ok(self.files[self.file].index.as_ref())
     }
 }
 
@@ -96,22 +133,39 @@ impl Stage for Records {
     type Item = Vec<u8>;
 
     fn start(&mut self, _epoch: u64) -> Result<(), DataError> {
-        self.files.next = 0;
+        self.file = 0;
+        self.record = 0;
         self.reader = None;
         Ok(())
     }
 
     fn next(&mut self) -> Result<Option<Vec<u8>>, DataError> {
-        self.read(<[u8]>::to_vec)
+        let mut data = Vec::new();
+        Ok(self.read_into(&mut data)?.then_some(data))
     }
 
     fn pass(&mut self, count: u64) -> Result<u64, DataError> {
-        for passed in 0..count {
-            if self.read(|_| ())?.is_none() {
-                return Ok(passed);
+        let mut data = Vec::new();
+        let mut passed = 0;
+        while passed < count && self.file < self.files.len() {
+            let record = self.record;
+            let Some(index) = self.index()? else {
+                if !self.read_into(&mut data)? {
+                    break;
+                }
+                passed += 1;
+                continue;
+            };
+            let left = index.len().saturating_sub(record);
+            let own = left.min(count - passed);
+            passed += own;
+            self.record += own;
+            self.reader = None;
+            if own == left {
+                self.next_file();
             }
         }
-        Ok(count)
+        Ok(passed)
     }
 }
 
@@ -120,14 +174,17 @@ const MAX_LINE: u64 = 64 << 20;
 
 /// Lines of text files. Built by [`text_lines`].
 pub struct Lines {
-    files: Files,
+    paths: Vec<PathBuf>,
+    /// Number of the next file.
+    next: usize,
     reader: Option<BufReader<File>>,
 }
 
 /// The lines of text files, one file after the other, without their ends.
 pub fn text_lines(paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> Pipeline<Lines> {
     Pipeline::new(Lines {
-        files: Files::new(paths),
+        paths: paths.into_iter().map(Into::into).collect(),
+        next: 0,
         reader: None,
     })
 }
@@ -136,7 +193,7 @@ impl Stage for Lines {
     type Item = String;
 
     fn start(&mut self, _epoch: u64) -> Result<(), DataError> {
-        self.files.next = 0;
+        self.next = 0;
         self.reader = None;
         Ok(())
     }
@@ -144,16 +201,21 @@ impl Stage for Lines {
     fn next(&mut self) -> Result<Option<String>, DataError> {
         loop {
             let Some(reader) = &mut self.reader else {
-                let Some(file) = self.files.open()? else {
+                let Some(path) = self.paths.get(self.next) else {
                     return Ok(None);
                 };
-                self.reader = Some(file);
+                let file = File::open(path).map_err(|source| DataError::Io {
+                    path: path.clone(),
+                    source,
+                })?;
+                self.next += 1;
+                self.reader = Some(BufReader::with_capacity(1 << 18, file));
                 continue;
             };
             let mut line = Vec::new();
             let read = reader.take(MAX_LINE).read_until(b'\n', &mut line);
             let wrong = |source| DataError::Io {
-                path: self.files.path(),
+                path: self.paths[self.next - 1].clone(),
                 source,
             };
             if read.map_err(wrong)? == 0 {

@@ -5,7 +5,8 @@
 //!
 //! | part | names |
 //! | --- | --- |
-//! | sources | [`from_vec`], [`from_fn`], [`records`], [`text_lines`] |
+//! | sources | [`from_vec`], [`from_fn`], [`records`], [`records_with`], [`text_lines`] |
+//! | names of files | [`files`] |
 //! | operators of single elements | [`map`](Pipeline::map), [`map_parallel`](Pipeline::map_parallel), [`filter`](Pipeline::filter) |
 //! | of the order | [`shuffle`](Pipeline::shuffle), [`shard`](Pipeline::shard), [`take`](Pipeline::take), [`skip`](Pipeline::skip), [`repeat`](Pipeline::repeat) |
 //! | of groups | [`group`](Pipeline::group), [`batch`](Pipeline::batch), [`zip`](Pipeline::zip), [`enumerate`](Pipeline::enumerate) |
@@ -49,7 +50,7 @@ mod tests;
 pub use batch::{Batch, Group, Remainder};
 pub use chain::Pipeline;
 pub use elements::{Enumerate, Filter, Map, Zip};
-pub use files::{Lines, Records, records, text_lines};
+pub use files::{Lines, Records, files, records, records_with, text_lines};
 pub use order::{Repeat, Shard, Shuffle, Skip, Take};
 pub use parallel::MapParallel;
 pub use prefetch::Prefetch;

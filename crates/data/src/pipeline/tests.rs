@@ -154,6 +154,14 @@ fn records_and_lines_of_several_files_are_read_and_damage_is_named() {
         .unwrap()
         .to_string();
     assert!(error.contains("b: record 1, at byte 17: "), "{error}");
+    // Passing over records does not read them.
+    let mut passing = records(paths.clone());
+    passing.seek(5).unwrap();
+    assert!(passing.next().is_none());
+    let pattern = folder.join("[ab]").display().to_string();
+    assert_eq!(files(&pattern).unwrap(), paths);
+    let none = files(&folder.join("c*").display().to_string()).unwrap_err();
+    assert!(none.to_string().ends_with("no file matches it"), "{none}");
     std::fs::write(&paths[0], "one\r\ntwo\n\nlast").unwrap();
     assert_eq!(all(text_lines([&paths[0]])), ["one", "two", "", "last"]);
     std::fs::remove_dir_all(&folder).unwrap();

@@ -21,6 +21,16 @@ use std::io::{self, Read, Write};
 
 use thalweg_checkpoint::crc;
 
+mod compression;
+mod file;
+mod index;
+#[cfg(test)]
+mod tests;
+
+pub use compression::{Compression, RecordWriter};
+pub use file::{RecordFile, RecordOptions};
+pub use index::RecordIndex;
+
 /// Largest number of data bytes of a record: that of a protobuf message.
 pub const MAX_RECORD_BYTES: usize = i32::MAX as usize;
 
@@ -95,6 +105,10 @@ pub struct RecordReader<R> {
     from: R,
     /// Position of the next record.
     offset: u64,
+    /// Bytes of a record whose data do not match their checksum: they are passed over.
+    damaged: u64,
+    /// Number of bytes of the source, if it is known.
+    size: Option<u64>,
     data: Vec<u8>,
 }
 
@@ -104,7 +118,19 @@ impl<R: Read> RecordReader<R> {
         RecordReader {
             from,
             offset: 0,
+            damaged: 0,
+            size: None,
             data: Vec::new(),
+        }
+    }
+
+    /// Reads a source of a known size, in bytes, from the record at a position on; it stands there. A record that is
+    /// longer than what is left is an error before its data are read.
+    pub fn with_size(from: R, size: u64, offset: u64) -> RecordReader<R> {
+        RecordReader {
+            offset,
+            size: Some(size),
+            ..RecordReader::new(from)
         }
     }
 
@@ -115,41 +141,56 @@ impl<R: Read> RecordReader<R> {
 
     /// Returns the data of the next record, and `None` where the source ends after a record.
     ///
-    /// After an error the position inside the source is undefined: there is nothing more to read.
+    /// After [`RecordError::DataChecksum`], the record after the damaged one comes next. After another error there is
+    /// nothing more to read.
     ///
     /// # Errors
     /// The source cannot be read, ends inside a record, or has something that is no record.
     pub fn read(&mut self) -> Result<Option<&[u8]>, RecordError> {
+        let mut data = std::mem::take(&mut self.data);
+        let read = self.read_into(&mut data);
+        self.data = data;
+        Ok(read?.then_some(&self.data))
+    }
+
+    /// Puts the data of the next record into `to`, in place of what it holds, and returns `false` where the source ends
+    /// after a record.
+    ///
+    /// # Errors
+    /// As [`RecordReader::read`].
+    pub fn read_into(&mut self, to: &mut Vec<u8>) -> Result<bool, RecordError> {
+        to.clear();
+        self.offset += std::mem::take(&mut self.damaged);
         let mut header = [0; HEADER_BYTES];
         match self.fill(&mut header)? {
             HEADER_BYTES => {}
-            0 => return Ok(None),
+            0 => return Ok(false),
             _ => return Err(RecordError::Truncated),
         }
-        let (length, checksum) = header.split_at(8);
-        if crc::masked(length) != little_endian(checksum) as u32 {
-            return Err(RecordError::LengthChecksum);
-        }
-        let length = little_endian(length);
-        if length > MAX_RECORD_BYTES as u64 {
-            return Err(RecordError::TooLong);
-        }
-        let length = length as usize;
+        let length = data_bytes(&header)?;
         let rest = length + FOOTER_BYTES;
-        self.data.clear();
-        // The buffer grows with the bytes that arrive, not with the length that the header claims.
-        (&mut self.from)
-            .take(rest as u64)
-            .read_to_end(&mut self.data)?;
-        if self.data.len() < rest {
+        let left = self.size.map(|size| size.saturating_sub(self.offset));
+        match left.map(|left| left.saturating_sub(HEADER_BYTES as u64)) {
+            Some(left) if (rest as u64) > left => return Err(RecordError::Truncated),
+            Some(_) => to.reserve_exact(rest),
+            // The buffer grows with the bytes that arrive, not with the length that the header claims.
+            None => {}
+        }
+        (&mut self.from).take(rest as u64).read_to_end(to)?;
+        let Some((data, checksum)) = to.split_at_checked(length) else {
+            return Err(RecordError::Truncated);
+        };
+        if checksum.len() < FOOTER_BYTES {
             return Err(RecordError::Truncated);
         }
-        let (data, checksum) = self.data.split_at(length);
+        let record = (HEADER_BYTES + rest) as u64;
         if crc::masked(data) != little_endian(checksum) as u32 {
+            self.damaged = record;
             return Err(RecordError::DataChecksum);
         }
-        self.offset += (HEADER_BYTES + rest) as u64;
-        Ok(Some(data))
+        to.truncate(length);
+        self.offset += record;
+        Ok(true)
     }
 
     /// Reads until `to` is full or the source ends, and returns the number of bytes.
@@ -167,43 +208,21 @@ impl<R: Read> RecordReader<R> {
     }
 }
 
+/// Number of data bytes of the record with this header.
+fn data_bytes(header: &[u8; HEADER_BYTES]) -> Result<usize, RecordError> {
+    let (length, checksum) = header.split_at(8);
+    if crc::masked(length) != little_endian(checksum) as u32 {
+        return Err(RecordError::LengthChecksum);
+    }
+    match usize::try_from(little_endian(length)) {
+        Ok(length) if length <= MAX_RECORD_BYTES => Ok(length),
+        _ => Err(RecordError::TooLong),
+    }
+}
+
 fn little_endian(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .rev()
         .fold(0, |n, &byte| n << 8 | u64::from(byte))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The bytes that TensorFlow's TFRecordWriter writes for b"abc".
-    const RECORD: [u8; 19] = [
-        3, 0, 0, 0, 0, 0, 0, 0, 176, 153, 73, 14, 97, 98, 99, 110, 87, 241, 33,
-    ];
-
-    #[test]
-    fn written_records_are_those_of_tensorflow() {
-        let mut written = Vec::new();
-        write_record(&mut written, b"abc").unwrap();
-        assert_eq!(written, RECORD);
-        append_record(&mut written, |to| to.extend_from_slice(b"abc"));
-        assert_eq!(written[RECORD.len()..], RECORD);
-    }
-
-    #[test]
-    fn records_are_read_until_the_source_ends() {
-        let file = [RECORD, RECORD].concat();
-        let mut records = RecordReader::new(&file[..]);
-        for read in 1..=2 {
-            assert_eq!(records.read().unwrap(), Some(&b"abc"[..]));
-            assert_eq!(records.offset(), 19 * read);
-        }
-        assert!(records.read().unwrap().is_none());
-
-        let mut cut = RecordReader::new(&RECORD[..18]);
-        assert!(matches!(cut.read(), Err(RecordError::Truncated)));
-        assert_eq!(cut.offset(), 0);
-    }
 }
