@@ -92,6 +92,14 @@ pub enum DataError {
         index: u64,
     },
 
+    /// An operator was given numbers that it cannot use.
+    #[error("{0}")]
+    Options(String),
+
+    /// A file cannot be written.
+    #[error(transparent)]
+    Checkpoint(#[from] thalweg_checkpoint::CheckpointError),
+
     /// A function of a pipeline has failed.
     #[error("{0}")]
     Function(Box<dyn std::error::Error + Send + Sync>),

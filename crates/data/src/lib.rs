@@ -44,6 +44,7 @@ mod positioned;
 mod shuffle;
 mod split;
 mod tensor_batches;
+mod tensor_record;
 mod tfrecord;
 mod vocabulary;
 

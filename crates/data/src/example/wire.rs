@@ -166,7 +166,11 @@ impl<'a> Fields<'a> {
 }
 
 /// The varint at the start of `bytes`, and its length. As in protobuf's parsers, bits above the 64th are left out.
+#[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    if let [byte @ 0..0x80, ..] = bytes {
+        return Some((u64::from(*byte), 1));
+    }
     let mut value = 0;
     for (at, &byte) in bytes.iter().take(10).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * at);

@@ -14,6 +14,17 @@ pub enum Remainder {
     Drop,
 }
 
+impl Remainder {
+    /// Number of groups of so many elements.
+    fn groups(self, elements: u64, size: u64) -> u64 {
+        let size = size.max(1);
+        match self {
+            Remainder::Keep => elements.div_ceil(size),
+            Remainder::Drop => elements / size,
+        }
+    }
+}
+
 /// Vectors of elements.
 pub struct Group<S> {
     before: S,
@@ -57,10 +68,15 @@ impl<S: Stage> Stage for Group<S> {
     fn pass(&mut self, count: u64) -> Result<u64, DataError> {
         let size = self.size as u64;
         let passed = self.before.pass(count.saturating_mul(size))?;
-        Ok(match self.remainder {
-            Remainder::Keep => passed.div_ceil(size),
-            Remainder::Drop => passed / size,
-        })
+        Ok(self.remainder.groups(passed, size))
+    }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        let size = self.size as u64;
+        Ok(self
+            .before
+            .length()?
+            .map(|n| self.remainder.groups(n, size)))
     }
 }
 
@@ -110,6 +126,10 @@ impl<S: Stage<Item = [Tensor; N]>, const N: usize> Stage for Batch<S, N> {
         let passed = self.group.pass(count)?;
         self.number += passed;
         Ok(passed)
+    }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        self.group.length()
     }
 }
 

@@ -29,6 +29,10 @@ impl<S: Stage, U, F: FnMut(S::Item) -> Result<U, DataError>> Stage for Map<S, F>
     fn pass(&mut self, count: u64) -> Result<u64, DataError> {
         self.before.pass(count)
     }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        self.before.length()
+    }
 }
 
 /// Keeps some elements.
@@ -93,6 +97,10 @@ impl<S: Stage> Stage for Enumerate<S> {
         self.next += passed;
         Ok(passed)
     }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        self.before.length()
+    }
 }
 
 /// Pairs of elements of two stages.
@@ -125,5 +133,10 @@ impl<S: Stage, T: Stage> Stage for Zip<S, T> {
     fn pass(&mut self, count: u64) -> Result<u64, DataError> {
         let passed = self.first.pass(count)?;
         self.second.pass(passed)
+    }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        let (first, second) = (self.first.length()?, self.second.length()?);
+        Ok(first.zip(second).map(|(a, b)| a.min(b)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::chain::Pipeline;
 use super::stage::Stage;
@@ -50,7 +50,14 @@ pub struct Records {
 
 struct RecordsOfFile {
     path: PathBuf,
-    index: Option<RecordIndex>,
+    scan: Scan,
+}
+
+enum Scan {
+    Missing,
+    /// Records of the file can only be read in order.
+    Impossible,
+    Done(RecordIndex),
 }
 
 /// The records of TFRecord files, one file after the other. Checksums are verified. First bytes decide how a file is
@@ -69,7 +76,7 @@ pub fn records_with(
 ) -> Pipeline<Records> {
     let files = paths.into_iter().map(|path| RecordsOfFile {
         path: path.into(),
-        index: None,
+        scan: Scan::Missing,
     });
     Pipeline::new(Records {
         files: files.collect(),
@@ -87,7 +94,10 @@ impl Records {
             return Ok(None);
         };
         if self.reader.is_none() {
-            let offset = file.index.as_ref().map_or(0, |i| i.offset(self.record));
+            let offset = match &file.scan {
+                Scan::Done(index) => index.offset(self.record),
+                _ => 0,
+            };
             let opened = RecordFile::open_at(&file.path, &self.options, self.record, offset)?;
             self.reader = Some(opened);
         }
@@ -112,21 +122,29 @@ impl Records {
         Ok(false)
     }
 
-    /// The index of the running file; `None` if it has none.
-    fn index(&mut self) -> Result<Option<&RecordIndex>, DataError> {
-        if self.options.skip_damaged.is_some() {
-            return Ok(None);
+    /// The index of a file; `None` if it has none.
+    fn index(&mut self, file: usize) -> Result<Option<&RecordIndex>, DataError> {
+        let file = &mut self.files[file];
+        if let Scan::Missing = file.scan {
+            file.scan = match scannable(&file.path, &self.options)? {
+                true => Scan::Done(RecordIndex::scan(&file.path)?),
+                false => Scan::Impossible,
+            };
         }
-        if self.files[self.file].index.is_none() {
-            let plain = self.running()?.map(|file| file.compression());
-            let file = &mut self.files[self.file];
-            if plain != Some(Compression::None) || !file.path.is_file() {
-                return Ok(None);
-            }
-            file.index = Some(RecordIndex::scan(&file.path)?);
+        match &file.scan {
+            Scan::Done(index) => Ok(Some(index)),
+            _ => Ok(None),
         }
-        Ok(self.files[self.file].index.as_ref())
     }
+}
+
+/// `true` if the positions of all records follow from their lengths, and all of them count.
+fn scannable(path: &Path, options: &RecordOptions) -> Result<bool, DataError> {
+    let one_by_one = options.skip_damaged.is_some() || (path.exists() && !path.is_file());
+    Ok(!one_by_one && {
+        let file = RecordFile::open_at(path, options, 0, 0)?;
+        file.compression() == Compression::None
+    })
 }
 
 impl Stage for Records {
@@ -149,7 +167,7 @@ impl Stage for Records {
         let mut passed = 0;
         while passed < count && self.file < self.files.len() {
             let record = self.record;
-            let Some(index) = self.index()? else {
+            let Some(index) = self.index(self.file)? else {
                 if !self.read_into(&mut data)? {
                     break;
                 }
@@ -166,6 +184,17 @@ impl Stage for Records {
             }
         }
         Ok(passed)
+    }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        let mut all = 0;
+        for file in 0..self.files.len() {
+            match self.index(file)? {
+                Some(index) => all += index.len(),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(all))
     }
 }
 

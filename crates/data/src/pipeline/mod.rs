@@ -9,8 +9,9 @@
 //! | names of files | [`files`] |
 //! | operators of single elements | [`map`](Pipeline::map), [`map_parallel`](Pipeline::map_parallel), [`filter`](Pipeline::filter) |
 //! | of the order | [`shuffle`](Pipeline::shuffle), [`shard`](Pipeline::shard), [`take`](Pipeline::take), [`skip`](Pipeline::skip), [`repeat`](Pipeline::repeat) |
-//! | of groups | [`group`](Pipeline::group), [`batch`](Pipeline::batch), [`zip`](Pipeline::zip), [`enumerate`](Pipeline::enumerate) |
-//! | of time | [`prefetch`](Pipeline::prefetch) |
+//! | of several pipelines | [`interleave`](Pipeline::interleave), [`concatenate`](Pipeline::concatenate), [`zip`](Pipeline::zip) |
+//! | of groups | [`group`](Pipeline::group), [`batch`](Pipeline::batch), [`padded_batch`](Pipeline::padded_batch), [`bucket_by_length`](Pipeline::bucket_by_length), [`window`](Pipeline::window), [`enumerate`](Pipeline::enumerate) |
+//! | of time | [`prefetch`](Pipeline::prefetch), [`cache`](Pipeline::cache), [`cache_file`](Pipeline::cache_file), [`counted`](Pipeline::counted) |
 //!
 //! ```
 //! use thalweg_data::pipeline::{from_vec, Remainder};
@@ -36,23 +37,37 @@
 //! ```
 
 mod batch;
+mod buckets;
+mod cache;
+mod cache_file;
 mod chain;
+mod counters;
 mod elements;
 mod files;
+mod interleave;
 mod order;
+mod padded;
 mod parallel;
 mod prefetch;
 mod sources;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use batch::{Batch, Group, Remainder};
+pub use buckets::Buckets;
+pub use cache::Cache;
+pub use cache_file::CacheFile;
 pub use chain::Pipeline;
+pub use counters::{Counted, Counters, PlaceCounts};
 pub use elements::{Enumerate, Filter, Map, Zip};
 pub use files::{Lines, Records, files, records, records_with, text_lines};
+pub use interleave::{Concatenate, Interleave};
 pub use order::{Repeat, Shard, Shuffle, Skip, Take};
+pub use padded::{PaddedBatch, Padding};
 pub use parallel::MapParallel;
 pub use prefetch::Prefetch;
 pub use sources::{FromFn, FromVec, from_fn, from_vec};
 pub use stage::Stage;
+pub use window::Window;

@@ -47,6 +47,10 @@ impl<S: Stage> Stage for Shuffle<S> {
         let drawn = self.random.below(self.buffer.len() as u64) as usize;
         Ok(Some(self.buffer.swap_remove(drawn)))
     }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        self.before.length()
+    }
 }
 
 /// Every n-th element.
@@ -90,6 +94,11 @@ impl<S: Stage> Stage for Shard<S> {
         self.gap = self.shards - 1;
         self.before.next()
     }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        let before = self.before.length()?;
+        Ok(before.map(|n| n.saturating_sub(self.index).div_ceil(self.shards)))
+    }
 }
 
 /// The first elements.
@@ -129,6 +138,10 @@ impl<S: Stage> Stage for Take<S> {
         let passed = self.before.pass(count.min(self.left))?;
         self.left -= passed;
         Ok(passed)
+    }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        Ok(self.before.length()?.map(|n| n.min(self.most)))
     }
 }
 
@@ -172,6 +185,10 @@ impl<S: Stage> Stage for Skip<S> {
             false => self.before.pass(count),
         }
     }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        Ok(self.before.length()?.map(|n| n.saturating_sub(self.count)))
+    }
 }
 
 /// The elements several times, or without end.
@@ -198,6 +215,20 @@ impl<S> Repeat<S> {
 }
 
 impl<S: Stage> Repeat<S> {
+    /// Jumps over whole epochs after the running one, which has ended, while there are so many elements to pass.
+    /// Returns the number of elements.
+    fn jump(&mut self, count: u64) -> Result<u64, DataError> {
+        let length = self.before.length()?.unwrap_or(0);
+        if !self.any || length == 0 {
+            return Ok(0);
+        }
+        let done = self.epoch - self.first + 1;
+        let left = self.times.map_or(u64::MAX, |times| times - done);
+        let whole = left.min(count / length);
+        self.epoch += whole;
+        Ok(whole * length)
+    }
+
     /// Starts the next epoch; `false` if there is none. An epoch without an element is the last.
     fn next_epoch(&mut self) -> Result<bool, DataError> {
         let done = self.epoch - self.first + 1;
@@ -245,9 +276,21 @@ impl<S: Stage> Stage for Repeat<S> {
             let own = self.before.pass(count - passed)?;
             self.any |= own > 0;
             passed += own;
-            if passed == count || !self.next_epoch()? {
+            if passed == count {
+                return Ok(passed);
+            }
+            passed += self.jump(count - passed)?;
+            if !self.next_epoch()? {
                 return Ok(passed);
             }
         }
+    }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        let Some(times) = self.times else {
+            return Ok(None);
+        };
+        let each = self.before.length()?;
+        Ok(each.and_then(|each| each.checked_mul(times)))
     }
 }

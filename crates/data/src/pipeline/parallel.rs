@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Stage;
 use crate::error::DataError;
@@ -14,15 +13,24 @@ const DEPTH: usize = 2;
 
 type Function<T, U> = Arc<dyn Fn(T) -> Result<U, DataError> + Send + Sync>;
 
-/// An element, and the channel of its result.
-type Task<T, U> = (T, SyncSender<Result<U, DataError>>);
+/// An element in work.
+struct Task<T, U> {
+    item: T,
+    /// It is gone once nobody takes the result.
+    epoch: Weak<()>,
+    result: SyncSender<Result<U, DataError>>,
+}
 
-/// Calls a function with each element on threads of its own. They start with the first element, and end with the stage.
+/// Calls a function with each element on threads of its own. They start with the first element.
+///
+/// They end after the stage, as soon as the calls that run have returned; dropping the stage does not wait for these.
 pub struct MapParallel<S: Stage, U> {
     before: S,
     threads: usize,
     function: Function<S::Item, U>,
-    workers: Option<Workers<S::Item, U>>,
+    /// `None` before the first element.
+    tasks: Option<Sender<Task<S::Item, U>>>,
+    epoch: Arc<()>,
     /// The results to come, in order; the error that has ended the elements is the last.
     pending: VecDeque<Pending<U>>,
     /// `true` once the stage before has ended, or failed.
@@ -49,7 +57,8 @@ where
             before,
             threads: threads.max(1),
             function: Arc::new(function),
-            workers: None,
+            tasks: None,
+            epoch: Arc::new(()),
             pending: VecDeque::new(),
             ended: false,
         }
@@ -57,15 +66,21 @@ where
 
     /// Hands out elements until enough are in work.
     fn fill(&mut self) -> Result<(), DataError> {
-        let workers = match &mut self.workers {
-            Some(workers) => workers,
-            none => none.insert(Workers::start(self.threads, &self.function)?),
+        let tasks = match &mut self.tasks {
+            Some(tasks) => tasks,
+            none => none.insert(start_threads(self.threads, &self.function)?),
         };
         while !self.ended && self.pending.len() < DEPTH * self.threads {
             match self.before.next() {
                 Ok(Some(item)) => {
                     let (sender, result) = sync_channel(1);
-                    workers.give((item, sender));
+                    let epoch = Arc::downgrade(&self.epoch);
+                    // Threads end after the sender alone.
+                    let _ = tasks.send(Task {
+                        item,
+                        epoch,
+                        result: sender,
+                    });
                     self.pending.push_back(Pending::Result(result));
                 }
                 Ok(None) => self.ended = true,
@@ -88,8 +103,9 @@ where
     type Item = U;
 
     fn start(&mut self, epoch: u64) -> Result<(), DataError> {
-        // Threads go on with elements of the epoch before; nobody takes their results.
+        // Calls that run go on; nobody takes their results. Elements that wait are left out.
         self.pending.clear();
+        self.epoch = Arc::new(());
         self.ended = false;
         self.before.start(epoch)
     }
@@ -119,60 +135,41 @@ where
         }
         Ok(passed + self.before.pass(count - passed)?)
     }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        self.before.length()
+    }
 }
 
-/// Threads that take tasks from one channel.
-struct Workers<T, U> {
-    tasks: Option<Sender<Task<T, U>>>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl<T: Send + 'static, U: Send + 'static> Workers<T, U> {
-    fn start(count: usize, function: &Function<T, U>) -> Result<Workers<T, U>, DataError> {
-        let (sender, tasks) = channel::<Task<T, U>>();
-        let tasks = Arc::new(Mutex::new(tasks));
-        let mut workers = Workers {
-            tasks: Some(sender),
-            threads: Vec::new(),
-        };
-        for number in 0..count {
-            let (tasks, function) = (tasks.clone(), function.clone());
-            let work = move || {
-                loop {
-                    // The lock is held while it waits: others wait for it in place of the channel.
-                    let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok((item, result)) = task else { return };
-                    let made = catch_unwind(AssertUnwindSafe(|| function(item)));
-                    let made = made.unwrap_or_else(|panic| Err(DataError::Panicked(text(&*panic))));
-                    // After a new start nobody takes it.
-                    let _ = result.send(made);
+/// Starts threads that take tasks from one channel. They end after the sender.
+///
+/// Nobody waits for them: a function that hangs must not hang the drop of the stage.
+fn start_threads<T: Send + 'static, U: Send + 'static>(
+    count: usize,
+    function: &Function<T, U>,
+) -> Result<Sender<Task<T, U>>, DataError> {
+    let (sender, tasks) = channel::<Task<T, U>>();
+    let tasks = Arc::new(Mutex::new(tasks));
+    for number in 0..count {
+        let (tasks, function) = (tasks.clone(), function.clone());
+        let work = move || {
+            loop {
+                // The lock is held while it waits: others wait for it in place of the channel.
+                let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let Ok(task) = task else { return };
+                if task.epoch.strong_count() == 0 {
+                    continue;
                 }
-            };
-            let thread = std::thread::Builder::new().name(format!("map {number}"));
-            workers
-                .threads
-                .push(thread.spawn(work).map_err(DataError::Thread)?);
-        }
-        Ok(workers)
+                let made = catch_unwind(AssertUnwindSafe(|| function(task.item)));
+                let made = made.unwrap_or_else(|panic| Err(DataError::Panicked(text(&*panic))));
+                // After a new start nobody takes it.
+                let _ = task.result.send(made);
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("map {number}"));
+        thread.spawn(work).map_err(DataError::Thread)?;
     }
-}
-
-impl<T, U> Workers<T, U> {
-    fn give(&self, task: Task<T, U>) {
-        if let Some(tasks) = &self.tasks {
-            // Threads end after the sender alone.
-            let _ = tasks.send(task);
-        }
-    }
-}
-
-impl<T, U> Drop for Workers<T, U> {
-    fn drop(&mut self) {
-        self.tasks = None;
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
+    Ok(sender)
 }
 
 /// The message of a panic.

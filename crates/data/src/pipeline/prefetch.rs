@@ -9,6 +9,9 @@ use super::parallel::text;
 use crate::error::DataError;
 
 /// Makes elements on a thread of its own, up to so many before they are asked for.
+///
+/// Dropping the stage does not wait for the thread: it ends once the element in work is made. A new start does wait,
+/// because the thread has the stages before.
 pub struct Prefetch<S: Stage> {
     most: usize,
     state: State<S>,
@@ -115,13 +118,11 @@ where
         }
         Ok(count)
     }
-}
 
-impl<S: Stage> Drop for Prefetch<S> {
-    fn drop(&mut self) {
-        if let State::Running { items, thread } = std::mem::replace(&mut self.state, State::Lost) {
-            drop(items);
-            let _ = thread.join();
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        match &mut self.state {
+            State::Resting(before) => before.length(),
+            _ => Ok(None),
         }
     }
 }

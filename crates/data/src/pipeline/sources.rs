@@ -35,6 +35,10 @@ impl<T: Clone> Stage for FromVec<T> {
         self.next += passed;
         Ok(passed as u64)
     }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        Ok(Some(self.all.len() as u64))
+    }
 }
 
 /// Elements of the iterators that a function makes. Built by [`from_fn`].

@@ -32,4 +32,33 @@ pub trait Stage {
         }
         Ok(count)
     }
+
+    /// Number of elements of each epoch. `None` if epochs differ, or if elements would have to be made to count them.
+    ///
+    /// # Errors
+    /// A source cannot be read.
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        Ok(None)
+    }
+}
+
+/// A stage whose type is not named.
+impl<S: Stage + ?Sized> Stage for Box<S> {
+    type Item = S::Item;
+
+    fn start(&mut self, epoch: u64) -> Result<(), DataError> {
+        (**self).start(epoch)
+    }
+
+    fn next(&mut self) -> Result<Option<S::Item>, DataError> {
+        (**self).next()
+    }
+
+    fn pass(&mut self, count: u64) -> Result<u64, DataError> {
+        (**self).pass(count)
+    }
+
+    fn length(&mut self) -> Result<Option<u64>, DataError> {
+        (**self).length()
+    }
 }

@@ -63,7 +63,26 @@ def write_records(name, records, compression):
             writer.write(record)
 
 
+def interleave(cycle, block, lengths):
+    """The order of tf.data's interleave of pipelines of these lengths."""
+    inner = lambda n: tf.data.Dataset.range(10 * n, 11 * n)
+    outer = tf.data.Dataset.from_tensor_slices(tf.constant(lengths, tf.int64))
+    return [int(n) for n in outer.interleave(inner, cycle, block)]
+
+
+def write_interleaves():
+    cases = [(c, b, n) for c in (1, 2, 3, 5) for b in (1, 2, 3) for n in ([3, 1, 0, 4, 2], [2, 5, 1])]
+    lines = ["/// Written by `generate.py`: cycle, block, lengths, order."]
+    lines.append("type Case = (usize, u64, &'static [u64], &'static [u64]);")
+    lines.append("#[rustfmt::skip]")
+    lines.append("const INTERLEAVES: &[Case] = &[")
+    lines += [f"    ({c}, {b}, &{n}, &{interleave(c, b, n)})," for c, b, n in cases]
+    with open(os.path.join(HERE, "interleaves.rs"), "w") as file:
+        file.write("\n".join(lines + ["];", ""]))
+
+
 if __name__ == "__main__":
+    write_interleaves()
     write_records("examples.tfrecord", examples(), "")
     write_records("gzip.tfrecord", [b"abc", b"", b"x" * 1000], "GZIP")
     write_records("zlib.tfrecord", [b"abc", b"", b"x" * 1000], "ZLIB")

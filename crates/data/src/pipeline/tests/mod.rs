@@ -1,3 +1,6 @@
+mod interpreter;
+mod operators;
+
 use proptest::prelude::*;
 use thalweg_tensor::Tensor;
 
