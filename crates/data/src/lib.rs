@@ -9,6 +9,10 @@
 //! | `batches` | shuffled batches without end ([`Batches`]), and one ordered pass ([`Chunks`]) |
 //! | `shuffle` | permutations that a seed and an epoch determine |
 //! | `tfrecord` | TFRecord files, compressed or not ([`RecordFile`], [`RecordWriter`]), their index ([`RecordIndex`]), their framing ([`RecordReader`], [`write_record`]) |
+//! | `cifar` | CIFAR-10 and CIFAR-100 in their binary form ([`pipeline::cifar10`], [`pipeline::cifar100`]) |
+//! | `csv` | CSV files: rows of typed columns (`pipeline::csv`, with the feature `csv`) |
+//! | `npy` | NumPy's files ([`NpyFile`], [`write_npy`], [`pipeline::npy_rows`]) |
+//! | `image_folder` | folders of images, one for each class ([`ImageFolder`]) |
 //! | [`example`] | messages in records: `tf.train.Example`, `SequenceExample`, Caffe's `Datum` |
 //! | [`pipeline`] | sources and operators in a chain: shuffle, map, batch, prefetch ([`Pipeline`]) |
 //! | `error` | [`DataError`] |
@@ -35,10 +39,15 @@
 //! ```
 
 mod batches;
+mod cifar;
+#[cfg(feature = "csv")]
+mod csv;
 mod error;
 pub mod example;
 mod idx;
+mod image_folder;
 mod mnist;
+mod npy;
 pub mod pipeline;
 mod positioned;
 mod shuffle;
@@ -49,9 +58,12 @@ mod tfrecord;
 mod vocabulary;
 
 pub use batches::{Batches, Chunk, Chunks};
+pub use cifar::{CIFAR_BYTES, CifarImage};
 pub use error::DataError;
-pub use idx::{Idx, MAX_BYTES};
+pub use idx::{Idx, MAX_BYTES, idx_tensor};
+pub use image_folder::{ImageFolder, read_file};
 pub use mnist::{Mnist, SIDE};
+pub use npy::{NpyFile, write_npy};
 pub use pipeline::Pipeline;
 pub use split::{CLASSES, Split};
 pub use tensor_batches::{TensorBatches, chunks, split};

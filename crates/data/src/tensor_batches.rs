@@ -149,7 +149,7 @@ pub fn split<const N: usize>(
 }
 
 /// The number of examples: the first dimension of all tensors.
-fn examples(tensors: &[Tensor]) -> Result<usize, DataError> {
+pub(crate) fn examples(tensors: &[Tensor]) -> Result<usize, DataError> {
     let count = tensors.first().and_then(|t| t.dims().first());
     let fits = |t: &Tensor| t.dims().first() == count && !t.dtype().is_handle();
     match count {
@@ -169,6 +169,11 @@ fn rows_of_all<const N: usize>(
         *tensor = rows(tensor, at)?;
     }
     Ok(all)
+}
+
+/// A row that the tensor has, without the first dimension.
+pub(crate) fn row(tensor: &Tensor, at: usize) -> Result<Tensor, DataError> {
+    Ok(rows(tensor, &[at])?.reshaped(&tensor.dims()[1..])?)
 }
 
 /// The rows of these numbers, each of which the tensor has.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "gzip")]
 use flate2::bufread::MultiGzDecoder;
 
+use thalweg_tensor::Tensor;
+
 use crate::error::DataError;
 
 #[cfg(test)]
@@ -77,6 +79,26 @@ impl<const R: usize> Idx<R> {
             Stream::new(whole, path, false).array()
         }
     }
+}
+
+/// The array of an IDX file as a tensor of `u8`, of one to four dimensions. For a pipeline, see
+/// [`from_tensors`](crate::pipeline::from_tensors).
+///
+/// # Errors
+/// As [`Idx::open`]; [`DataError::Tensor`] where there is no memory.
+pub fn idx_tensor(path: impl AsRef<Path>) -> Result<Tensor, DataError> {
+    let path = path.as_ref();
+    let read = match Idx::<1>::open(path) {
+        Err(DataError::Rank { found: 2, .. }) => return tensor(Idx::<2>::open(path)?),
+        Err(DataError::Rank { found: 3, .. }) => return tensor(Idx::<3>::open(path)?),
+        Err(DataError::Rank { found: 4, .. }) => return tensor(Idx::<4>::open(path)?),
+        other => other?,
+    };
+    tensor(read)
+}
+
+fn tensor<const R: usize>(array: Idx<R>) -> Result<Tensor, DataError> {
+    Ok(Tensor::new(&array.dims, &array.data)?)
 }
 
 /// A stream of unpacked bytes that counts the bytes read.

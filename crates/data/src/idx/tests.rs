@@ -287,3 +287,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn files_of_several_ranks_are_tensors_and_rows_of_a_pipeline() {
+    let data = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/mnist"));
+    let file = |name: &str| {
+        let found = ["", ".gz"].map(|end| data.join(format!("{name}{end}")));
+        found.into_iter().find(|path| path.exists()).unwrap()
+    };
+    let images = idx_tensor(file("t10k-images-idx3-ubyte")).unwrap();
+    let labels = idx_tensor(file("t10k-labels-idx1-ubyte")).unwrap();
+    assert_eq!(images.dims()[1..], [28, 28]);
+    let mut rows = crate::pipeline::from_tensors([images, labels.clone()]).unwrap();
+    rows.seek(7).unwrap();
+    let [image, label] = rows.next().unwrap().unwrap();
+    assert_eq!(image.dims(), [28, 28]);
+    assert_eq!(
+        label.to_scalar::<u8>().unwrap(),
+        labels.to_vec::<u8>().unwrap()[7]
+    );
+}

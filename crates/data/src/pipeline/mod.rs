@@ -5,7 +5,7 @@
 //!
 //! | part | names |
 //! | --- | --- |
-//! | sources | [`from_vec`], [`from_fn`], [`records`], [`records_with`], [`text_lines`] |
+//! | sources | [`from_vec`], [`from_fn`], [`from_tensors`], [`records`], [`records_with`], [`text_lines`], [`cifar10`], [`cifar100`], [`npy_rows`]; `npz_rows` and `csv`, with the features of these names |
 //! | names of files | [`files`] |
 //! | operators of single elements | [`map`](Pipeline::map), [`map_parallel`](Pipeline::map_parallel), [`filter`](Pipeline::filter) |
 //! | of the order | [`shuffle`](Pipeline::shuffle), [`shard`](Pipeline::shard), [`take`](Pipeline::take), [`skip`](Pipeline::skip), [`repeat`](Pipeline::repeat) |
@@ -51,6 +51,7 @@ mod parallel;
 mod prefetch;
 mod sources;
 mod stage;
+mod tensors;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -70,4 +71,12 @@ pub use parallel::MapParallel;
 pub use prefetch::Prefetch;
 pub use sources::{FromFn, FromVec, from_fn, from_vec};
 pub use stage::Stage;
+pub use tensors::{FromTensors, from_tensors};
 pub use window::Window;
+
+pub use crate::cifar::{Cifar, cifar10, cifar100};
+#[cfg(feature = "csv")]
+pub use crate::csv::{Column, ColumnPlace, Csv, CsvOptions, csv};
+#[cfg(feature = "npz")]
+pub use crate::npy::npz_rows;
+pub use crate::npy::{NpyRows, npy_rows};

@@ -38,6 +38,7 @@ fn records_are_read_until_the_source_ends() {
 }
 
 /// Files that TensorFlow has written: see `tests/golden/generate.py`.
+#[cfg(feature = "gzip")]
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")

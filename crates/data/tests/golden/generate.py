@@ -6,6 +6,7 @@
 import os
 import struct
 
+import numpy as np
 import tensorflow as tf
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -83,6 +84,9 @@ def write_interleaves():
 
 if __name__ == "__main__":
     write_interleaves()
+    array = np.arange(6, dtype=np.float32).reshape(3, 2) * 1.5
+    np.save(os.path.join(HERE, "array.npy"), array)
+    np.savez_compressed(os.path.join(HERE, "arrays.npz"), x=array, y=np.array([7, 8, 9]))
     write_records("examples.tfrecord", examples(), "")
     write_records("gzip.tfrecord", [b"abc", b"", b"x" * 1000], "GZIP")
     write_records("zlib.tfrecord", [b"abc", b"", b"x" * 1000], "ZLIB")
