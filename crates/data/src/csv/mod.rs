@@ -41,7 +41,7 @@ impl Default for CsvOptions {
     }
 }
 
-/// Rows of CSV files. Built by [`csv`].
+/// Rows of CSV files. Built by [`csv()`].
 pub struct Csv<const N: usize> {
     paths: Vec<PathBuf>,
     columns: [Column; N],
