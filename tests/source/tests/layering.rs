@@ -11,6 +11,7 @@ const LAYERS: &[&str] = &[
     "thalweg-estimate",
     "thalweg-launch-env",
     "thalweg-tensor",
+    "thalweg-image",
     "thalweg-checkpoint",
     "thalweg-data",
     "thalweg-graph",

@@ -1,0 +1,27 @@
+//! Checks of JPEG files before they are decoded.
+
+use super::jpeg_header::{Coding, JpegHeader};
+use super::limits::{Limits, channels_of};
+use crate::{Format, ImageError, Size};
+
+/// Reads and checks a header: what every backend does first. Returns it with the size of the result.
+pub(super) fn header(
+    bytes: &[u8],
+    channels: usize,
+    limits: &Limits,
+) -> Result<(JpegHeader, Size), ImageError> {
+    let header = JpegHeader::parse(bytes)?;
+    let size = header.size();
+    let channels = channels_of(Format::Jpeg, channels, size.channels, "1 or 3", &[1, 3])?;
+    if channels == 1 && matches!(header.coding, Coding::Cmyk | Coding::Ycck) {
+        return Err(ImageError::Channels {
+            format: Format::Jpeg,
+            asked: 1,
+            allowed: "3, because it is CMYK,",
+        });
+    }
+    let size = Size { channels, ..size };
+    limits.check(Format::Jpeg, size)?;
+    header.check(bytes)?;
+    Ok((header, size))
+}
