@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | [`decode`](mod@decode) | JPEG, PNG, BMP and GIF files: size, pixels, a window of them |
 //! | [`encode`] | JPEG and PNG files |
+//! | [`pixels`] | resizing, colours, flips, crops, borders |
+//! | `boxes` | random crops with bounds on area, shape and objects ([`BoxSampler`]) |
 //!
 //! Nothing here depends on graphs or sessions. An image is a slice of `u8` or `f32` in the order height, width, channel;
 //! results go to a buffer of the caller, so that a batch is filled without a copy.
@@ -22,13 +24,16 @@
 //! # }
 //! ```
 
+mod boxes;
 pub mod decode;
 pub mod encode;
 mod error;
 mod format;
 mod image;
+pub mod pixels;
 mod size;
 
+pub use boxes::BoxSampler;
 pub use decode::{Decoder, Limits, decode, size_of};
 pub use error::ImageError;
 pub use format::Format;

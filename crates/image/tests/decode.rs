@@ -1,8 +1,8 @@
 //! Decoders compared with TensorFlow's on the files of `golden/decode.py`.
 
-use std::io::{BufRead, BufReader};
+mod support;
 
-use serde_json::Value;
+use support::{base64, lines, numbers};
 use thalweg_image::decode::{gif_frames, png_u16};
 use thalweg_image::{Decoder, Image, ImageError, Limits, Size, Window, decode, encode, size_of};
 
@@ -19,36 +19,9 @@ struct Case {
     pixels: Option<Vec<u16>>,
 }
 
-/// Bytes in base64.
-fn base64(text: &str) -> Vec<u8> {
-    let value = |c: u8| match c {
-        b'A'..=b'Z' => c - b'A',
-        b'a'..=b'z' => c - b'a' + 26,
-        b'0'..=b'9' => c - b'0' + 52,
-        b'+' => 62,
-        _ => 63,
-    };
-    let digits: Vec<u8> = text.bytes().filter(|&c| c != b'=').map(value).collect();
-    let word = |four: &[u8]| {
-        four.iter().fold(0u32, |sum, &d| sum << 6 | u32::from(d)) << (6 * (4 - four.len()))
-    };
-    digits
-        .chunks(4)
-        .flat_map(|four| word(four).to_be_bytes()[1..four.len()].to_vec())
-        .collect()
-}
-
-fn numbers(value: &Value) -> Vec<usize> {
-    let all = value.as_array().into_iter().flatten();
-    all.map(|n| n.as_u64().unwrap() as usize).collect()
-}
-
 fn cases(prefix: &str) -> Vec<Case> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/decode.jsonl.gz");
-    let file = flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap());
-    let lines = BufReader::new(file).lines();
-    let cases: Vec<Case> = lines
-        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
+    let cases: Vec<Case> = lines("decode")
+        .into_iter()
         .filter(|line| line["name"].as_str().unwrap().starts_with(prefix))
         .map(|line| {
             let bits = line["bits"].as_u64().unwrap();
