@@ -6,6 +6,7 @@
 //! | [`encode`] | JPEG and PNG files |
 //! | [`pixels`] | resizing, colours, flips, crops, borders |
 //! | `boxes` | random crops with bounds on area, shape and objects ([`BoxSampler`]) |
+//! | [`preprocess`] | images for training and evaluation: from a file to `f32` in a batch |
 //!
 //! Nothing here depends on graphs or sessions. An image is a slice of `u8` or `f32` in the order height, width, channel;
 //! results go to a buffer of the caller, so that a batch is filled without a copy.
@@ -31,6 +32,7 @@ mod error;
 mod format;
 mod image;
 pub mod pixels;
+pub mod preprocess;
 mod size;
 
 pub use boxes::BoxSampler;

@@ -3,27 +3,9 @@
 mod support;
 
 use serde_json::Value;
-use support::{base64, lines, numbers};
+use support::{array, lines};
 use thalweg_image::pixels::{self, Method, Resize, Sampling};
 use thalweg_image::{Size, Window};
-
-/// An array of a case: `u8` or `f32`, as `f32`.
-fn array(value: &Value) -> (Size, Vec<f32>) {
-    let bytes = base64(value["data"].as_str().unwrap());
-    let values = match value["bits"].as_u64().unwrap() {
-        8 => bytes.iter().map(|&x| f32::from(x)).collect(),
-        _ => {
-            let words = bytes.chunks_exact(4);
-            words
-                .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
-                .collect()
-        }
-    };
-    let [height, width, channels] = numbers(&value["dims"])[..] else {
-        panic!("{}", value["dims"]);
-    };
-    (Size::new(height, width, channels), values)
-}
 
 /// The numbers of the cases of an op that differ from TensorFlow's, in units of the last place.
 fn most_ulps(op: &str, run: impl Fn(&Value, &mut Vec<f32>, Size)) -> u32 {

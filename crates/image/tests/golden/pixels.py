@@ -80,8 +80,23 @@ def colors():
     case("adjust_contrast", one, RAW.AdjustContrastv2(images=one, contrast_factor=1.5), value=1.5)
 
 
+def evaluation():
+    """tf_cnn_benchmarks' evaluation image."""
+    rng = np.random.default_rng(3)
+    for (height, width), (h, w) in (((31, 47), (9, 9)), ((20, 20), (32, 24)), ((5, 40), (8, 8))):
+        image = rng.integers(0, 256, (height, width, 3), np.uint8)
+        sides = tf.constant([height, width], tf.float32)
+        ratio = tf.maximum(h / sides[0], w / sides[1])
+        size = tf.cast(sides * ratio * 1.145, tf.int32)
+        resized = RAW.ResizeBilinear(images=image[None], size=size)[0]
+        top, left = (int(size[0]) - h) // 2, (int(size[1]) - w) // 2
+        result = resized[top : top + h, left : left + w] * (1.0 / 127.5) - 1.0
+        case("evaluation", image, result)
+
+
 resize()
 colors()
+evaluation()
 with gzip.GzipFile(FILE, "wb", 9, mtime=0) as packed:
     packed.write("".join(line + "\n" for line in LINES).encode())
 print(len(LINES), "cases,", FILE.stat().st_size, "bytes")

@@ -1,8 +1,12 @@
 //! Readers of the golden files.
 
+// Each program of tests uses some of it.
+#![allow(dead_code)]
+
 use std::io::{BufRead, BufReader};
 
 use serde_json::Value;
+use thalweg_image::Size;
 
 /// The lines of a golden file.
 pub fn lines(name: &str) -> Vec<Value> {
@@ -37,4 +41,22 @@ pub fn base64(text: &str) -> Vec<u8> {
 pub fn numbers(value: &Value) -> Vec<usize> {
     let all = value.as_array().into_iter().flatten();
     all.map(|n| n.as_u64().unwrap() as usize).collect()
+}
+
+/// An array of a case: `u8` or `f32`, as `f32`.
+pub fn array(value: &Value) -> (Size, Vec<f32>) {
+    let bytes = base64(value["data"].as_str().unwrap());
+    let values = match value["bits"].as_u64().unwrap() {
+        8 => bytes.iter().map(|&x| f32::from(x)).collect(),
+        _ => {
+            let words = bytes.chunks_exact(4);
+            words
+                .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+                .collect()
+        }
+    };
+    let [height, width, channels] = numbers(&value["dims"])[..] else {
+        panic!("{}", value["dims"]);
+    };
+    (Size::new(height, width, channels), values)
 }
