@@ -7,6 +7,9 @@ use thalweg_tests::golden::cases;
 
 /// Reasons for ops without a case.
 const NEEDS_FILES: &str = "it works on files: tests/engine/checkpoints.rs runs it";
+const READS_FILES: &str =
+    "it reads files: tests/tensorflow_client/input.py runs it beside TensorFlow";
+const BESIDE_ANOTHER: &str = "another op with the same kernel has the cases";
 const NO_KERNEL: &str = "it is there so that graphs can be read, and has no kernel yet";
 
 const RANKS: &str = "it takes several sessions: crates/session/tests/collectives runs it";
@@ -32,6 +35,36 @@ fn in_graphs() -> BTreeSet<String> {
 
 /// Ops without a case in the table, with the reason.
 const WITHOUT_CASE: &[(&str, &str)] = &[
+    ("TFRecordDataset", READS_FILES),
+    ("TFRecordDatasetV2", READS_FILES),
+    ("TextLineDataset", READS_FILES),
+    ("FixedLengthRecordDataset", READS_FILES),
+    ("FixedLengthRecordDatasetV2", READS_FILES),
+    ("MatchingFilesDataset", READS_FILES),
+    ("TFRecordReaderV2", READS_FILES),
+    ("TextLineReaderV2", READS_FILES),
+    ("FixedLengthRecordReaderV2", READS_FILES),
+    ("WholeFileReaderV2", READS_FILES),
+    ("IdentityReaderV2", READS_FILES),
+    ("ReaderReadV2", READS_FILES),
+    ("ReaderReadUpToV2", READS_FILES),
+    ("ReadFile", READS_FILES),
+    ("MatchingFiles", READS_FILES),
+    ("BatchDataset", BESIDE_ANOTHER),
+    ("PaddedBatchDataset", BESIDE_ANOTHER),
+    ("OptimizeDatasetV2", BESIDE_ANOTHER),
+    ("GeneratorDataset", "tests/engine/input.rs runs it"),
+    ("WriteFile", "tests/engine/input.rs runs it"),
+    (
+        "ReaderNumRecordsProducedV2",
+        "tests/engine/input.rs runs it",
+    ),
+    (
+        "ReaderNumWorkUnitsCompletedV2",
+        "tests/engine/input.rs runs it",
+    ),
+    ("ReaderResetV2", "tests/engine/input.rs runs it"),
+    ("IteratorGetDevice", "tests/engine/input.rs runs it"),
     (
         "BatchMatMul",
         "BatchMatMulV2 without broadcasting: tests/engine/gradients.rs runs it",

@@ -29,6 +29,7 @@ import graphs_pruning  # noqa: F401
 import graphs_queues  # noqa: F401
 import graphs_random  # noqa: F401
 import graphs_record
+import graphs_records  # noqa: F401
 import graphs_saved
 import graphs_training  # noqa: F401
 from graphs_compare import distance

@@ -5,6 +5,8 @@ mod tensorflow;
 use std::path::Path;
 
 use tensorflow::{alone, cluster, run, run_script};
+use thalweg_device::Files;
+use thalweg_dist::{Server, ServerOptions};
 
 #[test]
 fn programs_of_tensorflow_run_on_a_server() {
@@ -65,5 +67,17 @@ fn a_tensorflow_training_resumes_from_its_checkpoint_when_the_servers_restart() 
     let folder = std::env::temp_dir().join(format!("thalweg-monitored-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     monitored(&["Session-sync-2ps", "Supervisor-sync-2ps"], Some(&folder));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn graphs_of_tensorflow_that_bring_their_input_read_the_files_of_a_server() {
+    let folder = std::env::temp_dir().join(format!("thalweg-input-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let files = Files::within([&folder]).unwrap();
+    let server = Server::start(ServerOptions::listening("127.0.0.1:0").files(files)).unwrap();
+    run_script("input.py", &[&server.target(), folder.to_str().unwrap()]);
+    server.shutdown();
+    server.join().unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -338,6 +338,14 @@ impl Attrs {
         }
     }
 
+    /// The list of byte strings `name`; empty if there is none.
+    pub fn strs(&self, name: &str) -> &[Vec<u8>] {
+        match self.get(name) {
+            Some(Attr::Strs(v)) => v,
+            _ => &[],
+        }
+    }
+
     /// The shape list `name`; empty if there is none.
     pub fn shapes(&self, name: &str) -> &[Shape] {
         match self.get(name) {

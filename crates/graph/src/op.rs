@@ -375,6 +375,14 @@ pub const fn count_attr(name: &'static str) -> AttrDef {
     }
 }
 
+/// The number of tensors of a list argument that may be empty.
+pub const fn any_count_attr(name: &'static str) -> AttrDef {
+    AttrDef {
+        allowed: Allowed::AtLeast(0),
+        ..attr(name, AttrKind::Int)
+    }
+}
+
 /// An integer attribute with a default.
 pub const fn int_attr(name: &'static str, default: i64) -> AttrDef {
     AttrDef {

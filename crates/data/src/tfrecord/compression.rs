@@ -36,9 +36,12 @@ impl Compression {
         }
     }
 
-    /// The unpacked bytes of a file.
+    /// The unpacked bytes of a file that is open.
+    ///
+    /// # Errors
+    /// [`DataError::WithoutGzip`]: the file is compressed, and that is not built in.
     #[cfg(feature = "gzip")]
-    pub(super) fn unpacked(
+    pub fn unpacked(
         self,
         file: BufReader<File>,
         _path: &Path,
@@ -50,9 +53,12 @@ impl Compression {
         })
     }
 
-    /// The unpacked bytes of a file.
+    /// The unpacked bytes of a file that is open.
+    ///
+    /// # Errors
+    /// [`DataError::WithoutGzip`]: the file is compressed, and that is not built in.
     #[cfg(not(feature = "gzip"))]
-    pub(super) fn unpacked(
+    pub fn unpacked(
         self,
         file: BufReader<File>,
         path: &Path,

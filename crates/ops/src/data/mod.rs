@@ -4,14 +4,22 @@
 
 mod batch;
 mod cache;
+mod columns;
+mod csv;
 mod dataset;
+mod file_datasets;
+mod files;
 mod functions;
 mod interleave;
 mod iterator;
 mod iterator_ops;
 mod order;
+mod packed_tensors;
 mod padded_batch;
+mod parse_example;
 mod pass_through;
+mod patterns;
+mod readers;
 mod reduce;
 mod shuffle;
 mod sources;
@@ -25,6 +33,12 @@ pub(crate) static OPS: &[&Op] = &[
     &sources::TENSOR_SLICE,
     &sources::RANGE,
     &sources::GENERATOR,
+    &file_datasets::TF_RECORD,
+    &file_datasets::TF_RECORD_V2,
+    &file_datasets::TEXT_LINE,
+    &file_datasets::FIXED_LENGTH,
+    &file_datasets::FIXED_LENGTH_V2,
+    &file_datasets::MATCHING_FILES,
     &functions::MAP,
     &functions::PARALLEL_MAP,
     &functions::PARALLEL_MAP_V2,
@@ -85,4 +99,26 @@ pub(crate) static OPS: &[&Op] = &[
     &reduce::REDUCE,
     &reduce::SINGLE,
     &reduce::CARDINALITY,
+    &patterns::MATCHING,
+    &patterns::READ,
+    &patterns::WRITE,
+    &parse_example::PARSE_EXAMPLE,
+    &parse_example::PARSE_EXAMPLE_V2,
+    &parse_example::PARSE_SINGLE_EXAMPLE,
+    &csv::DECODE_CSV,
+    &packed_tensors::SERIALIZE_SPARSE,
+    &packed_tensors::SERIALIZE_MANY_SPARSE,
+    &packed_tensors::DESERIALIZE_SPARSE,
+    &packed_tensors::RAGGED_TO_VARIANT,
+    &packed_tensors::RAGGED_FROM_VARIANT,
+    &readers::TF_RECORD,
+    &readers::TEXT_LINE,
+    &readers::FIXED_LENGTH,
+    &readers::WHOLE_FILE,
+    &readers::IDENTITY,
+    &readers::READ,
+    &readers::READ_UP_TO,
+    &readers::NUM_RECORDS,
+    &readers::NUM_FILES,
+    &readers::RESET,
 ];

@@ -20,7 +20,7 @@ pub(super) fn kernel_error(error: CheckpointError) -> KernelError {
 }
 
 /// Disk of the files that the session allows: no symlink below their folders is followed.
-pub(super) fn disk(files: &Files) -> Arc<dyn Disk> {
+pub(crate) fn disk(files: &Files) -> Arc<dyn Disk> {
     match files.folders() {
         #[cfg(unix)]
         Some(folders) => Arc::new(disk::FolderDisk::new(folders)),

@@ -8,6 +8,7 @@ mod restore;
 mod save;
 mod sharded_filename;
 
+pub(crate) use checkpoint_inputs::disk;
 use thalweg_device::Op;
 
 /// The ops of this family.

@@ -9,7 +9,7 @@ use thalweg_tensor::sync::Unpoisoned;
 use super::elements::{QueueElement, QueueSettings, check_element, join_elements};
 use super::requests::{PendingRequest, QueueRequest, QueueState};
 
-pub(super) struct BlockingQueue {
+pub(crate) struct BlockingQueue {
     pub(super) settings: QueueSettings,
     state: Mutex<QueueState>,
 }
@@ -47,7 +47,7 @@ impl BlockingQueue {
     }
 
     /// Removes elements as soon as there are enough.
-    pub(super) fn dequeue(
+    pub(crate) fn dequeue(
         self: &Arc<Self>,
         cx: &TensorCx<'_>,
         count: i64,

@@ -12,7 +12,7 @@ use crate::random::philox::Philox;
 use crate::support::tensors::{AccountedVec, reserved, unwritten};
 
 /// One element of a queue, or entry of a staging area: a tensor for each component.
-pub(super) struct QueueElement {
+pub(crate) struct QueueElement {
     components: Box<[Tensor]>,
     /// Memory of the element: one value may be in many.
     _reserved: Reservation,
@@ -37,7 +37,7 @@ impl QueueElement {
     }
 
     /// The components.
-    pub(super) fn into_components(self) -> Vec<Tensor> {
+    pub(crate) fn into_components(self) -> Vec<Tensor> {
         self.components.into_vec()
     }
 }

@@ -13,6 +13,7 @@ mod stage_ops;
 mod staging_area;
 mod turns;
 
+pub(crate) use blocking_queue::BlockingQueue;
 pub(crate) use queues::{resource_handle, shared_name};
 use thalweg_device::Op;
 

@@ -1,0 +1,241 @@
+//! TFRecordDataset, TFRecordDatasetV2, TextLineDataset, FixedLengthRecordDataset, FixedLengthRecordDatasetV2,
+//! MatchingFilesDataset.
+
+use std::sync::Arc;
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::OpDef;
+use thalweg_graph::op::arg_of;
+use thalweg_tensor::{DType, Tensor};
+
+use super::dataset::{Cardinality, DATASET_OP, Dataset, METADATA, Row, Rows, number, source};
+use super::files::{Format, Records, compression};
+use super::patterns::matching_files;
+
+/// The records of files, one file after the other.
+struct FileRecords {
+    names: Arc<[Box<[u8]>]>,
+    format: Format,
+}
+
+impl Dataset for FileRecords {
+    fn rows(&self, _: &TensorCx<'_>) -> Result<Box<dyn Rows>, KernelError> {
+        Ok(Box::new(FileRows {
+            names: self.names.clone(),
+            format: self.format.clone(),
+            next: 0,
+            records: None,
+        }))
+    }
+}
+
+struct FileRows {
+    names: Arc<[Box<[u8]>]>,
+    format: Format,
+    /// The file to open next.
+    next: usize,
+    records: Option<Records>,
+}
+
+impl Rows for FileRows {
+    fn next(&mut self, cx: &TensorCx<'_>) -> Result<Option<Row>, KernelError> {
+        loop {
+            if let Some(records) = &mut self.records {
+                if let Some(record) = records.next(cx.memory())? {
+                    return Ok(Some(vec![cx.strings_of(&[], [record.data])?]));
+                }
+                self.records = None;
+            }
+            let Some(name) = self.names.get(self.next) else {
+                return Ok(None);
+            };
+            self.next += 1;
+            self.records = Some(self.format.open(cx, name)?);
+        }
+    }
+}
+
+fn records(cx: &TensorCx<'_>, format: Format) -> Result<Vec<Tensor>, KernelError> {
+    let names = cx.strings(0)?.into();
+    source(FileRecords { names, format }, &[])
+}
+
+/// The only string at input `i`.
+fn string<'a>(cx: &TensorCx<'a>, i: usize) -> Result<&'a [u8], KernelError> {
+    match cx.strings(i)? {
+        [one] => Ok(one),
+        _ => Err(KernelError::Invalid(format!(
+            "input {i} must be one string"
+        ))),
+    }
+}
+
+/// A number of bytes, 0 or more, at input `i`.
+fn bytes(cx: &TensorCx<'_>, i: usize, name: &str) -> Result<u64, KernelError> {
+    let value = cx.int(i)?;
+    u64::try_from(value)
+        .map_err(|_| KernelError::Invalid(format!("{name} must be 0 or more, and is {value}")))
+}
+
+fn fixed(cx: &TensorCx<'_>, packed: &[u8]) -> Result<Vec<Tensor>, KernelError> {
+    let record = super::dataset::positive(cx, 2, "record_bytes")? as u64;
+    let format = Format::Fixed {
+        compression: compression(packed)?,
+        header: bytes(cx, 1, "header_bytes")?,
+        record,
+        footer: bytes(cx, 3, "footer_bytes")?,
+        hop: record,
+        whole: true,
+    };
+    records(cx, format)
+}
+
+/// The records of TFRecord files.
+pub(crate) static TF_RECORD: Op = Op {
+    def: OpDef {
+        name: "TFRecordDataset",
+        summary: "The records of TFRecord files.",
+        inputs: &[
+            arg_of("filenames", DType::String),
+            arg_of("compression_type", DType::String),
+            number("buffer_size"),
+        ],
+        attrs: &[METADATA],
+        ..DATASET_OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        records(cx, Format::Records(compression(string(cx, 1)?)?))
+    })],
+};
+
+/// As [`TF_RECORD`], from the first record of each file on.
+pub(crate) static TF_RECORD_V2: Op = Op {
+    def: OpDef {
+        name: "TFRecordDatasetV2",
+        summary: "The records of TFRecord files.",
+        inputs: &[
+            arg_of("filenames", DType::String),
+            arg_of("compression_type", DType::String),
+            number("buffer_size"),
+            number("byte_offsets"),
+        ],
+        attrs: &[METADATA],
+        ..DATASET_OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        if cx.ints(3)?.iter().any(|&offset| offset != 0) {
+            return Err(KernelError::Invalid(
+                "byte_offsets other than 0 are not built: read the files from their start"
+                    .to_owned(),
+            ));
+        }
+        records(cx, Format::Records(compression(string(cx, 1)?)?))
+    })],
+};
+
+/// The lines of text files.
+pub(crate) static TEXT_LINE: Op = Op {
+    def: OpDef {
+        name: "TextLineDataset",
+        summary: "The lines of text files.",
+        inputs: &[
+            arg_of("filenames", DType::String),
+            arg_of("compression_type", DType::String),
+            number("buffer_size"),
+        ],
+        attrs: &[METADATA],
+        ..DATASET_OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let compression = compression(string(cx, 1)?)?;
+        records(
+            cx,
+            Format::Lines {
+                compression,
+                header: 0,
+            },
+        )
+    })],
+};
+
+/// Records of one length.
+pub(crate) static FIXED_LENGTH: Op = Op {
+    def: OpDef {
+        name: "FixedLengthRecordDataset",
+        summary: "The records of files that have one length in bytes each, between a header and a footer.",
+        inputs: &[
+            arg_of("filenames", DType::String),
+            number("header_bytes"),
+            number("record_bytes"),
+            number("footer_bytes"),
+            number("buffer_size"),
+        ],
+        attrs: &[METADATA],
+        ..DATASET_OP
+    },
+    kernels: &[cpu_tensors(|cx| fixed(cx, b""))],
+};
+
+/// As [`FIXED_LENGTH`], and the files may be compressed.
+pub(crate) static FIXED_LENGTH_V2: Op = Op {
+    def: OpDef {
+        name: "FixedLengthRecordDatasetV2",
+        summary: "The records of files that have one length in bytes each, between a header and a footer.",
+        inputs: &[
+            arg_of("filenames", DType::String),
+            number("header_bytes"),
+            number("record_bytes"),
+            number("footer_bytes"),
+            number("buffer_size"),
+            arg_of("compression_type", DType::String),
+        ],
+        attrs: &[METADATA],
+        ..DATASET_OP
+    },
+    kernels: &[cpu_tensors(|cx| fixed(cx, string(cx, 5)?))],
+};
+
+/// Names of files.
+struct Names(Arc<[Vec<u8>]>);
+
+impl Dataset for Names {
+    fn rows(&self, _: &TensorCx<'_>) -> Result<Box<dyn Rows>, KernelError> {
+        Ok(Box::new(NameRows {
+            names: self.0.clone(),
+            next: 0,
+        }))
+    }
+
+    fn cardinality(&self) -> Cardinality {
+        Cardinality::Finite(self.0.len() as u64)
+    }
+}
+
+struct NameRows {
+    names: Arc<[Vec<u8>]>,
+    next: usize,
+}
+
+impl Rows for NameRows {
+    fn next(&mut self, cx: &TensorCx<'_>) -> Result<Option<Row>, KernelError> {
+        let Some(name) = self.names.get(self.next) else {
+            return Ok(None);
+        };
+        self.next += 1;
+        Ok(Some(vec![cx.strings_of(&[], [name])?]))
+    }
+}
+
+/// The names of files that match patterns.
+pub(crate) static MATCHING_FILES: Op = Op {
+    def: OpDef {
+        name: "MatchingFilesDataset",
+        summary: "The names of the files that match patterns, sorted.",
+        inputs: &[arg_of("patterns", DType::String)],
+        attrs: &[],
+        ..DATASET_OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        source(Names(matching_files(cx, 0)?.into()), &[])
+    })],
+};

@@ -1,0 +1,364 @@
+//! Files that a graph names: opened where the session allows it, and read record by record.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thalweg_data::{Compression, RecordReader};
+use thalweg_device::{KernelError, TensorCx};
+use thalweg_tensor::{Memory, Reservation};
+
+use crate::files::disk;
+
+/// Size of the buffer of a file, in bytes.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Step in which the memory of a line is reserved, in bytes.
+const LINE_STEP: usize = 64 << 10;
+
+/// A file that is open.
+pub(super) struct OpenFile {
+    /// Its name in the graph, for errors and keys.
+    pub(super) name: String,
+    path: PathBuf,
+    file: File,
+    pub(super) bytes: u64,
+}
+
+impl OpenFile {
+    /// Opens a file that the session allows.
+    pub(super) fn new(cx: &TensorCx<'_>, name: &[u8]) -> Result<OpenFile, KernelError> {
+        let files = cx.environment().files();
+        let path = files.resolve(name)?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        let wrong = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                KernelError::NotFound(format!("{name}: there is no such file"))
+            }
+            _ => KernelError::Storage(format!("{name}: {e}")),
+        };
+        let file = disk(files).open(&path).map_err(wrong)?;
+        let about = file.metadata().map_err(wrong)?;
+        if !about.is_file() {
+            return Err(KernelError::Refused(format!(
+                "{name}: it is no regular file"
+            )));
+        }
+        Ok(OpenFile {
+            path,
+            file,
+            bytes: about.len(),
+            name,
+        })
+    }
+
+    fn wrong(&self, error: &dyn std::fmt::Display) -> KernelError {
+        KernelError::Storage(format!("{}: {error}", self.name))
+    }
+
+    /// Its contents.
+    pub(super) fn contents(mut self, memory: &Arc<Memory>) -> Result<Vec<u8>, KernelError> {
+        let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        let _held = crate::support::tensors::reserved(bytes, Some(memory))?;
+        let mut all = Vec::new();
+        all.try_reserve_exact(bytes)
+            .map_err(|_| KernelError::Memory { bytes })?;
+        // A file that grows meanwhile is read up to the size that it had.
+        let read = (&mut self.file).take(self.bytes).read_to_end(&mut all);
+        read.map_err(|e| self.wrong(&e))?;
+        Ok(all)
+    }
+
+    fn unpacked(self, compression: Compression) -> Result<Unpacked, KernelError> {
+        let wrong = |e: &dyn std::fmt::Display| KernelError::Storage(format!("{}: {e}", self.name));
+        let file = self.file.try_clone().map_err(|e| wrong(&e))?;
+        let file = BufReader::with_capacity(BUFFER_BYTES, file);
+        let from = compression
+            .unpacked(file, &self.path)
+            .map_err(|e| wrong(&e))?;
+        Ok(Unpacked {
+            name: self.name,
+            from: BufReader::with_capacity(BUFFER_BYTES, from),
+        })
+    }
+}
+
+/// The unpacked bytes of a file.
+pub(super) struct Unpacked {
+    name: String,
+    from: BufReader<Box<dyn Read + Send>>,
+}
+
+/// The compression that a graph names: empty, GZIP or ZLIB.
+pub(super) fn compression(name: &[u8]) -> Result<Compression, KernelError> {
+    match name {
+        b"" => Ok(Compression::None),
+        b"GZIP" => Ok(Compression::Gzip),
+        b"ZLIB" => Ok(Compression::Zlib),
+        other => Err(KernelError::Invalid(format!(
+            "the compression '{}' is none: use '', GZIP or ZLIB",
+            String::from_utf8_lossy(other)
+        ))),
+    }
+}
+
+/// The form of a file's records.
+#[derive(Clone, Debug)]
+pub(super) enum Format {
+    /// TFRecord.
+    Records(Compression),
+    /// Lines of text, behind so many that are passed over.
+    Lines {
+        compression: Compression,
+        header: u64,
+    },
+    /// Records of one length in bytes, between a header and a footer. A record starts `hop` bytes after the one before.
+    Fixed {
+        compression: Compression,
+        header: u64,
+        record: u64,
+        footer: u64,
+        hop: u64,
+        /// Refuses a file with bytes that are no whole record.
+        whole: bool,
+    },
+    /// The file as one record.
+    Whole,
+}
+
+/// A record, and where it stands in its file: what a reader's key says of it.
+pub(super) struct Record {
+    pub(super) data: Vec<u8>,
+    /// Its number or offset; `None` for a whole file.
+    pub(super) place: Option<u64>,
+}
+
+/// The records of a file.
+pub(super) enum Records {
+    Records {
+        name: String,
+        reader: RecordReader<Box<dyn Read + Send>>,
+    },
+    Lines {
+        file: Unpacked,
+        header: u64,
+        /// Number of the next line, from 1.
+        number: u64,
+    },
+    Fixed(Fixed),
+    Whole(Option<OpenFile>),
+}
+
+impl Format {
+    /// Opens a file of this form.
+    pub(super) fn open(&self, cx: &TensorCx<'_>, name: &[u8]) -> Result<Records, KernelError> {
+        let file = OpenFile::new(cx, name)?;
+        let bytes = file.bytes;
+        Ok(match *self {
+            Format::Records(compression) => {
+                let file = file.unpacked(compression)?;
+                let (name, from): (String, Box<dyn Read + Send>) = (file.name, Box::new(file.from));
+                let reader = match compression {
+                    Compression::None => RecordReader::with_size(from, bytes, 0),
+                    _ => RecordReader::new(from),
+                };
+                Records::Records { name, reader }
+            }
+            Format::Lines {
+                compression,
+                header,
+            } => Records::Lines {
+                file: file.unpacked(compression)?,
+                header,
+                number: 1,
+            },
+            Format::Fixed {
+                compression,
+                header,
+                record,
+                footer,
+                hop,
+                whole,
+            } => Records::Fixed(Fixed::new(
+                file,
+                compression,
+                [header, record, footer, hop],
+                whole,
+            )?),
+            Format::Whole => Records::Whole(Some(file)),
+        })
+    }
+}
+
+impl Records {
+    /// The next record; `None` at the end.
+    pub(super) fn next(&mut self, memory: &Arc<Memory>) -> Result<Option<Record>, KernelError> {
+        match self {
+            Records::Records { name, reader } => {
+                let (place, mut data) = (reader.offset(), Vec::new());
+                let more = reader.read_into(&mut data).map_err(|e| {
+                    KernelError::Storage(format!(
+                        "{name}: the record at byte {}: {e}",
+                        reader.offset()
+                    ))
+                })?;
+                Ok(more.then_some(Record {
+                    data,
+                    place: Some(place),
+                }))
+            }
+            Records::Lines {
+                file,
+                header,
+                number,
+            } => loop {
+                let Some(data) = line(file, *number, memory)? else {
+                    return Ok(None);
+                };
+                let place = Some(*number);
+                *number += 1;
+                match header {
+                    0 => return Ok(Some(Record { data, place })),
+                    _ => *header -= 1,
+                }
+            },
+            Records::Fixed(fixed) => fixed.next(memory),
+            Records::Whole(file) => match file.take() {
+                Some(file) => Ok(Some(Record {
+                    data: file.contents(memory)?,
+                    place: None,
+                })),
+                None => Ok(None),
+            },
+        }
+    }
+}
+
+/// The next line, without the carriage returns in it; `None` at the end.
+fn line(
+    file: &mut Unpacked,
+    number: u64,
+    memory: &Arc<Memory>,
+) -> Result<Option<Vec<u8>>, KernelError> {
+    let (mut all, mut held, mut ended, mut found) =
+        (Vec::new(), Reservation::of(Some(memory)), false, false);
+    while !ended {
+        let wrong =
+            |e: std::io::Error| KernelError::Storage(format!("{}: line {number}: {e}", file.name));
+        let bytes = file.from.fill_buf().map_err(wrong)?;
+        if bytes.is_empty() {
+            break;
+        }
+        let bytes = &bytes[..bytes.len().min(LINE_STEP)];
+        let end = bytes.iter().position(|&b| b == b'\n');
+        (found, ended) = (true, end.is_some());
+        let (taken, used) = match end {
+            Some(end) => (&bytes[..end], end + 1),
+            None => (bytes, bytes.len()),
+        };
+        if !held.grow(taken.len()) {
+            return Err(KernelError::Memory {
+                bytes: all.len() + taken.len(),
+            });
+        }
+        all.extend(taken.iter().filter(|&&b| b != b'\r'));
+        file.from.consume(used);
+    }
+    Ok((ended || (found && !all.is_empty())).then_some(all))
+}
+
+/// Records of one length.
+pub(super) struct Fixed {
+    file: Unpacked,
+    record: u64,
+    hop: u64,
+    footer: u64,
+    /// Bytes before the footer that were not read, if the size of the unpacked file is known.
+    left: Option<u64>,
+    /// Bytes of a compressed file that are the next record, or the footer.
+    ahead: Vec<u8>,
+    number: u64,
+    whole: bool,
+}
+
+impl Fixed {
+    fn new(
+        mut file: OpenFile,
+        compression: Compression,
+        [header, record, footer, hop]: [u64; 4],
+        whole: bool,
+    ) -> Result<Fixed, KernelError> {
+        let plain = compression == Compression::None;
+        let body = file.bytes.saturating_sub(header.saturating_add(footer));
+        if plain && whole && (file.bytes < header.saturating_add(footer) || body % record != 0) {
+            return Err(KernelError::Invalid(format!(
+                "{}: behind a header of {header} bytes, and before a footer of {footer}, there are {body} bytes, which \
+                 are no whole number of records of {record}",
+                file.name
+            )));
+        }
+        if plain {
+            let start = SeekFrom::Start(header.min(file.bytes));
+            file.file.seek(start).map_err(|e| file.wrong(&e))?;
+        }
+        let mut file = file.unpacked(compression)?;
+        if !plain {
+            let wrong = |e: std::io::Error| KernelError::Storage(format!("{}: {e}", file.name));
+            std::io::copy(&mut (&mut file.from).take(header), &mut std::io::sink())
+                .map_err(wrong)?;
+        }
+        Ok(Fixed {
+            file,
+            record,
+            hop,
+            footer,
+            left: plain.then_some(body),
+            ahead: Vec::new(),
+            number: 0,
+            whole,
+        })
+    }
+
+    fn read(&mut self, bytes: u64, to: &mut Vec<u8>) -> Result<bool, KernelError> {
+        let name = &self.file.name;
+        let read = (&mut self.file.from).take(bytes).read_to_end(to);
+        let read =
+            read.map_err(|e| KernelError::Storage(format!("{name}: record {}: {e}", self.number)))?;
+        Ok(read as u64 == bytes)
+    }
+
+    fn next(&mut self, memory: &Arc<Memory>) -> Result<Option<Record>, KernelError> {
+        let bytes = usize::try_from(self.record).unwrap_or(usize::MAX);
+        if self.left.is_some_and(|left| left < self.record) {
+            return Ok(None);
+        }
+        let _held = crate::support::tensors::reserved(bytes, Some(memory))?;
+        let mut data = std::mem::take(&mut self.ahead);
+        // The footer of a compressed file shows only at its end.
+        let wanted = match self.left {
+            Some(_) => self.record,
+            None => self.record.saturating_add(self.footer),
+        };
+        if !self.read(wanted.saturating_sub(data.len() as u64), &mut data)? {
+            return match self.whole && data.len() as u64 > self.footer {
+                true => Err(KernelError::Storage(format!(
+                    "{}: record {} is cut off",
+                    self.file.name, self.number
+                ))),
+                false => Ok(None),
+            };
+        }
+        self.ahead = data.split_off(bytes.min(data.len()));
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(self.hop.max(self.record));
+            let gap = self.hop.saturating_sub(self.record);
+            let name = &self.file.name;
+            std::io::copy(&mut (&mut self.file.from).take(gap), &mut std::io::sink())
+                .map_err(|e| KernelError::Storage(format!("{name}: {e}")))?;
+        }
+        let place = Some(self.number);
+        self.number += 1;
+        Ok(Some(Record { data, place }))
+    }
+}
