@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use thalweg_tensor::text::counted;
 
-use crate::tfrecord::RecordError;
+use crate::record_error::RecordError;
 
 /// Error of reading or serving a data set.
 #[derive(thiserror::Error)]

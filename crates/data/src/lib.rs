@@ -9,9 +9,9 @@
 //! | `batches` | shuffled batches without end ([`Batches`]), and one ordered pass ([`Chunks`]) |
 //! | `shuffle` | permutations that a seed and an epoch determine |
 //! | `tfrecord` | TFRecord files, compressed or not ([`RecordFile`], [`RecordWriter`]), their index ([`RecordIndex`]), their framing ([`RecordReader`], [`write_record`]) |
-//! | `cifar` | CIFAR-10 and CIFAR-100 in their binary form ([`pipeline::cifar10`], [`pipeline::cifar100`]) |
-//! | `csv` | CSV files: rows of typed columns (`pipeline::csv`, with the feature `csv`) |
-//! | `npy` | NumPy's files ([`NpyFile`], [`write_npy`], [`pipeline::npy_rows`]) |
+//! | `cifar` | CIFAR-10 and CIFAR-100 in their binary form ([`cifar10`], [`cifar100`]) |
+//! | `csv` | CSV files: rows of typed columns (`csv`, with the feature of this name) |
+//! | `npy` | NumPy's files ([`NpyFile`], [`write_npy`], [`npy_rows`]) |
 //! | `image_folder` | folders of images, one for each class ([`ImageFolder`]) |
 //! | [`example`] | messages in records: `tf.train.Example`, `SequenceExample`, Caffe's `Datum` |
 //! | [`pipeline`] | sources and operators in a chain: shuffle, map, batch, prefetch ([`Pipeline`]) |
@@ -50,6 +50,7 @@ mod mnist;
 mod npy;
 pub mod pipeline;
 mod positioned;
+mod record_error;
 mod shuffle;
 mod split;
 mod tensor_batches;
@@ -58,17 +59,22 @@ mod tfrecord;
 mod vocabulary;
 
 pub use batches::{Batches, Chunk, Chunks};
-pub use cifar::{CIFAR_BYTES, CifarImage};
+pub use cifar::{CIFAR_BYTES, Cifar, CifarImage, cifar10, cifar100};
+#[cfg(feature = "csv")]
+pub use csv::{Column, ColumnPlace, Csv, CsvOptions, csv};
 pub use error::DataError;
 pub use idx::{Idx, MAX_BYTES, idx_tensor};
 pub use image_folder::{ImageFolder, read_file};
 pub use mnist::{Mnist, SIDE};
-pub use npy::{NpyFile, write_npy};
+#[cfg(feature = "npz")]
+pub use npy::npz_rows;
+pub use npy::{NpyFile, NpyRows, npy_rows, write_npy};
 pub use pipeline::Pipeline;
+pub use record_error::RecordError;
 pub use split::{CLASSES, Split};
 pub use tensor_batches::{TensorBatches, chunks, split};
 pub use tfrecord::{
-    Compression, MAX_RECORD_BYTES, RecordError, RecordFile, RecordIndex, RecordOptions,
-    RecordReader, RecordWriter, append_record, write_record,
+    Compression, MAX_RECORD_BYTES, RecordFile, RecordIndex, RecordOptions, RecordReader,
+    RecordWriter, append_record, write_record,
 };
 pub use vocabulary::Vocabulary;

@@ -63,8 +63,8 @@ struct Open {
 /// has it. A row has up to 1 MiB.
 ///
 /// ```
-/// use thalweg_data::Vocabulary;
-/// use thalweg_data::pipeline::{Column, CsvOptions, Remainder, csv};
+/// use thalweg_data::pipeline::Remainder;
+/// use thalweg_data::{Column, CsvOptions, Vocabulary, csv};
 /// use thalweg_tensor::Tensor;
 ///
 /// # fn main() -> Result<(), thalweg_data::DataError> {

@@ -1,4 +1,4 @@
-//! Pipeline: a chain of stages.
+//! Operators as methods of a pipeline.
 
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ use super::cache_file::CacheFile;
 use super::counters::{Counted, Counters};
 use super::elements::{Enumerate, Filter, Map, Zip};
 use super::interleave::{Concatenate, Interleave};
+use super::iterator::Pipeline;
 use super::order::{Repeat, Shard, Shuffle, Skip, Take};
 use super::padded::{PaddedBatch, Padding};
 use super::parallel::MapParallel;
@@ -19,43 +20,7 @@ use super::stage::Stage;
 use super::window::Window;
 use crate::error::DataError;
 
-/// A chain of stages. Stages are built by its methods.
-pub struct Pipeline<S> {
-    pub(super) stage: S,
-    started: bool,
-    position: u64,
-    failed: bool,
-}
-
 impl<S: Stage> Pipeline<S> {
-    /// A pipeline of a stage of the program's own.
-    pub fn new(stage: S) -> Pipeline<S> {
-        Pipeline {
-            stage,
-            started: false,
-            position: 0,
-            failed: false,
-        }
-    }
-
-    /// Number of elements that were taken: the position of the next one.
-    pub fn position(&self) -> u64 {
-        self.position
-    }
-
-    /// Starts anew at a [position](Pipeline::position): the elements before it are passed over. Maps do not run for them;
-    /// sources, filters and shuffles do.
-    ///
-    /// # Errors
-    /// Those of the stages before.
-    pub fn seek(&mut self, position: u64) -> Result<(), DataError> {
-        self.stage.start(0)?;
-        self.started = true;
-        self.failed = false;
-        self.position = self.stage.pass(position)?;
-        Ok(())
-    }
-
     /// Calls a function with each element.
     pub fn map<U, F>(self, function: F) -> Pipeline<Map<S, F>>
     where
@@ -251,34 +216,5 @@ impl<S: Stage<Item = [Tensor; N]>, const N: usize> Pipeline<S> {
     /// The file gets its name once a whole epoch is in it. Delete it when the data change.
     pub fn cache_file(self, path: impl Into<PathBuf>) -> Pipeline<CacheFile<S, N>> {
         Pipeline::new(CacheFile::new(self.stage, path.into()))
-    }
-}
-
-impl<S: Stage> Iterator for Pipeline<S> {
-    type Item = Result<S::Item, DataError>;
-
-    /// The next element. After an error there are none, until [`Pipeline::seek`].
-    fn next(&mut self) -> Option<Result<S::Item, DataError>> {
-        if self.failed {
-            return None;
-        }
-        if !self.started {
-            self.started = true;
-            if let Err(error) = self.stage.start(0) {
-                self.failed = true;
-                return Some(Err(error));
-            }
-        }
-        match self.stage.next() {
-            Ok(Some(item)) => {
-                self.position += 1;
-                Some(Ok(item))
-            }
-            Ok(None) => None,
-            Err(error) => {
-                self.failed = true;
-                Some(Err(error))
-            }
-        }
     }
 }

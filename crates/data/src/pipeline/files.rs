@@ -4,38 +4,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::chain::Pipeline;
+use super::iterator::Pipeline;
 use super::stage::Stage;
 use crate::error::DataError;
 use crate::tfrecord::{Compression, RecordFile, RecordIndex, RecordOptions};
-
-/// The files that match a pattern, sorted. `*` is any part of a name, `?` a character, `[ab]` one of some, `**` any
-/// folders. The order is the same on every machine.
-///
-/// # Errors
-/// [`DataError::Pattern`]: it is no pattern, or no file matches. [`DataError::Io`]: a folder cannot be read.
-pub fn files(pattern: &str) -> Result<Vec<PathBuf>, DataError> {
-    let wrong = |reason: String| DataError::Pattern {
-        pattern: pattern.to_owned(),
-        reason,
-    };
-    let found = glob::glob(pattern).map_err(|e| wrong(e.to_string()))?;
-    let mut paths = Vec::new();
-    for path in found {
-        let path = path.map_err(|error| DataError::Io {
-            path: error.path().to_owned(),
-            source: error.into(),
-        })?;
-        if !path.is_dir() {
-            paths.push(path);
-        }
-    }
-    if paths.is_empty() {
-        return Err(wrong("no file matches it".to_owned()));
-    }
-    paths.sort();
-    Ok(paths)
-}
 
 /// Records of TFRecord files. Built by [`records`] and [`records_with`].
 pub struct Records {

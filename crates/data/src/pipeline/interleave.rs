@@ -1,6 +1,7 @@
 //! Operators of several pipelines: Interleave, Concatenate.
 
-use super::{Pipeline, Stage};
+use super::iterator::Pipeline;
+use super::stage::Stage;
 use crate::error::DataError;
 
 /// Elements in turn from the pipelines that a function makes.

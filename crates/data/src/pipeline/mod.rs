@@ -5,7 +5,7 @@
 //!
 //! | part | names |
 //! | --- | --- |
-//! | sources | [`from_vec`], [`from_fn`], [`from_tensors`], [`records`], [`records_with`], [`text_lines`], [`cifar10`], [`cifar100`], [`npy_rows`]; `npz_rows` and `csv`, with the features of these names |
+//! | sources | [`from_vec`], [`from_fn`], [`from_tensors`], [`records`], [`records_with`], [`text_lines`], [`cifar10`](crate::cifar10), [`cifar100`](crate::cifar100), [`npy_rows`](crate::npy_rows); `npz_rows` and `csv`, with the features of these names |
 //! | names of files | [`files`] |
 //! | operators of single elements | [`map`](Pipeline::map), [`map_parallel`](Pipeline::map_parallel), [`filter`](Pipeline::filter) |
 //! | of the order | [`shuffle`](Pipeline::shuffle), [`shard`](Pipeline::shard), [`take`](Pipeline::take), [`skip`](Pipeline::skip), [`repeat`](Pipeline::repeat) |
@@ -45,9 +45,11 @@ mod counters;
 mod elements;
 mod files;
 mod interleave;
+mod iterator;
 mod order;
 mod padded;
 mod parallel;
+mod pattern;
 mod prefetch;
 mod sources;
 mod stage;
@@ -60,23 +62,17 @@ pub use batch::{Batch, Group, Remainder};
 pub use buckets::Buckets;
 pub use cache::Cache;
 pub use cache_file::CacheFile;
-pub use chain::Pipeline;
 pub use counters::{Counted, Counters, PlaceCounts};
 pub use elements::{Enumerate, Filter, Map, Zip};
-pub use files::{Lines, Records, files, records, records_with, text_lines};
+pub use files::{Lines, Records, records, records_with, text_lines};
 pub use interleave::{Concatenate, Interleave};
+pub use iterator::Pipeline;
 pub use order::{Repeat, Shard, Shuffle, Skip, Take};
 pub use padded::{PaddedBatch, Padding};
 pub use parallel::MapParallel;
+pub use pattern::files;
 pub use prefetch::Prefetch;
 pub use sources::{FromFn, FromVec, from_fn, from_vec};
 pub use stage::Stage;
 pub use tensors::{FromTensors, from_tensors};
 pub use window::Window;
-
-pub use crate::cifar::{Cifar, cifar10, cifar100};
-#[cfg(feature = "csv")]
-pub use crate::csv::{Column, ColumnPlace, Csv, CsvOptions, csv};
-#[cfg(feature = "npz")]
-pub use crate::npy::npz_rows;
-pub use crate::npy::{NpyRows, npy_rows};

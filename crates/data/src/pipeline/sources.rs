@@ -1,6 +1,6 @@
 //! Sources in memory: FromVec, FromFn.
 
-use super::chain::Pipeline;
+use super::iterator::Pipeline;
 use super::stage::Stage;
 use crate::error::DataError;
 

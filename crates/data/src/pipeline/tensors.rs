@@ -2,7 +2,8 @@
 
 use thalweg_tensor::Tensor;
 
-use super::{Pipeline, Stage};
+use super::iterator::Pipeline;
+use super::stage::Stage;
 use crate::error::DataError;
 use crate::tensor_batches::{examples, row};
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::{HEADER_BYTES, data_bytes, write_record};
+use super::framing::{HEADER_BYTES, data_bytes, write_record};
 use crate::error::DataError;
 
 /// Compression of a whole TFRecord file.

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{Compression, HEADER_BYTES, RecordError, RecordReader};
+use super::compression::Compression;
+use super::framing::{HEADER_BYTES, RecordReader};
 use crate::error::DataError;
+use crate::record_error::RecordError;
 
 /// Size of the buffer of a file, in bytes. It fits into the second cache of a core.
 const BUFFER_BYTES: usize = 256 << 10;

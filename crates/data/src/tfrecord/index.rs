@@ -4,9 +4,10 @@ use std::path::Path;
 
 use thalweg_checkpoint::crc;
 
-use super::{FOOTER_BYTES, HEADER_BYTES, RecordError, data_bytes, little_endian};
+use super::framing::{FOOTER_BYTES, HEADER_BYTES, data_bytes, little_endian};
 use crate::error::DataError;
 use crate::positioned::PositionedFile;
+use crate::record_error::RecordError;
 
 /// Bytes that are read at once: lengths of small records come together, the data of large ones are not read.
 const BLOCK_BYTES: usize = 4096;

@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use thalweg_checkpoint::crc;
+
 use super::*;
 use crate::error::DataError;
+use crate::record_error::RecordError;
 
 /// The bytes that TensorFlow's TFRecordWriter writes for b"abc".
 const RECORD: [u8; 19] = [
