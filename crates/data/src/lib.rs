@@ -13,6 +13,7 @@
 //! | `csv` | CSV files: rows of typed columns (`csv`, with the feature of this name) |
 //! | `npy` | NumPy's files ([`NpyFile`], [`write_npy`], [`npy_rows`]) |
 //! | `image_folder` | folders of images, one for each class ([`ImageFolder`]) |
+//! | `lmdb` | LMDB files, as Caffe's tools write them ([`LmdbReader`], [`LmdbWriter`], [`fn@lmdb`]) |
 //! | [`example`] | messages in records: `tf.train.Example`, `SequenceExample`, Caffe's `Datum` |
 //! | [`pipeline`] | sources and operators in a chain: shuffle, map, batch, prefetch ([`Pipeline`]) |
 //! | `error` | [`DataError`] |
@@ -46,6 +47,7 @@ mod error;
 pub mod example;
 mod idx;
 mod image_folder;
+mod lmdb;
 mod mnist;
 mod npy;
 pub mod pipeline;
@@ -65,6 +67,7 @@ pub use csv::{Column, ColumnPlace, Csv, CsvOptions, csv};
 pub use error::DataError;
 pub use idx::{Idx, MAX_BYTES, idx_tensor};
 pub use image_folder::{ImageFolder, read_file};
+pub use lmdb::{Lmdb, LmdbCursor, LmdbEntry, LmdbReader, LmdbWriter, lmdb};
 pub use mnist::{Mnist, SIDE};
 #[cfg(feature = "npz")]
 pub use npy::npz_rows;

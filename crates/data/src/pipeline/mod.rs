@@ -5,7 +5,7 @@
 //!
 //! | part | names |
 //! | --- | --- |
-//! | sources | [`from_vec`], [`from_fn`], [`from_tensors`], [`records`], [`records_with`], [`text_lines`], [`cifar10`](crate::cifar10), [`cifar100`](crate::cifar100), [`npy_rows`](crate::npy_rows); `npz_rows` and `csv`, with the features of these names |
+//! | sources | [`from_vec`], [`from_fn`], [`from_tensors`], [`records`], [`records_with`], [`text_lines`], [`cifar10`](crate::cifar10), [`cifar100`](crate::cifar100), [`npy_rows`](crate::npy_rows), [`lmdb`](fn@crate::lmdb); `npz_rows` and `csv`, with the features of these names |
 //! | names of files | [`files`] |
 //! | operators of single elements | [`map`](Pipeline::map), [`map_parallel`](Pipeline::map_parallel), [`filter`](Pipeline::filter) |
 //! | of the order | [`shuffle`](Pipeline::shuffle), [`shard`](Pipeline::shard), [`take`](Pipeline::take), [`skip`](Pipeline::skip), [`repeat`](Pipeline::repeat) |

@@ -200,10 +200,7 @@ mod tests {
         assert!(tokens("[a").is_none() && tokens("[").is_none());
         // No pattern takes long.
         let tokens = tokens(&"*a".repeat(30)).unwrap();
-        assert!(!matches(
-            &tokens,
-            &"a".repeat(5000).replace("aaaa", "aaab")[..4999].replace('a', "c")
-        ));
+        assert!(!matches(&tokens, &format!("{}b", "a".repeat(5000))));
     }
 
     #[test]

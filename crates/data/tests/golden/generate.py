@@ -1,4 +1,4 @@
-"""Writes the golden files of thalweg-data. Needs tensorflow-cpu; lmdb for the files of LMDB.
+"""Writes the golden files of thalweg-data. Needs tensorflow-cpu. `lmdb_files.py` writes those of LMDB.
 
     python crates/data/tests/golden/generate.py
 """
