@@ -15,14 +15,17 @@
 //! | `image_folder` | folders of images, one for each class ([`ImageFolder`]) |
 //! | `lmdb` | LMDB files, as Caffe's tools write them ([`LmdbReader`], [`LmdbWriter`], [`fn@lmdb`]) |
 //! | [`example`] | messages in records: `tf.train.Example`, `SequenceExample`, Caffe's `Datum` |
-//! | [`pipeline`] | sources and operators in a chain: shuffle, map, batch, prefetch ([`Pipeline`]) |
-//! | `error` | [`DataError`] |
+//! | [`pipeline`] | sources and operators in a chain: shuffle, interleave, map, batch, cache, prefetch ([`Pipeline`]) |
+//! | `tensor_record` | records of tensors, for files that cache elements |
+//! | `positioned` | reads by position, from a file or from memory |
+//! | `error`, `record_error` | [`DataError`], [`RecordError`] |
 //!
 //! Nothing here depends on graphs or sessions: readers return slices and tensors, and the caller feeds them.
 //!
-//! A new format gets a module of its own beside `idx` and `tfrecord`. Its reader takes any [`std::io::Read`] and a
-//! name for errors, never trusts a length that it reads (memory grows with the bytes that arrive), and reports
-//! mistakes as [`DataError`]. A data set that consists of such files, as `mnist` does, is a module on top of it.
+//! A new format gets a module of its own beside `idx` and `tfrecord`. Its reader never trusts a
+//! length that it reads (it is checked against what is left of the file, or memory grows with the bytes that arrive),
+//! can read bytes in memory under a name, for tests, and reports mistakes as [`DataError`] with the file and the
+//! position. A data set that consists of such files, as `mnist` does, is a module on top of it.
 //!
 //! ```no_run
 //! use thalweg_data::{Batches, Mnist};

@@ -35,7 +35,7 @@ enum Scan {
 /// The records of TFRecord files, one file after the other. Checksums are verified. First bytes decide how a file is
 /// compressed.
 ///
-/// Records of uncompressed files are passed over without their data: each file is scanned once.
+/// Records of uncompressed files are passed over without their data, and whole epochs with one scan of the lengths.
 pub fn records(paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> Pipeline<Records> {
     records_with(paths, RecordOptions::default())
 }
@@ -135,24 +135,31 @@ impl Stage for Records {
     }
 
     fn pass(&mut self, count: u64) -> Result<u64, DataError> {
-        let mut data = Vec::new();
         let mut passed = 0;
-        while passed < count && self.file < self.files.len() {
-            let record = self.record;
-            let Some(index) = self.index(self.file)? else {
-                if !self.read_into(&mut data)? {
+        while passed < count {
+            let Some(file) = self.files.get(self.file) else {
+                break;
+            };
+            let Scan::Done(index) = &file.scan else {
+                let Some(reader) = self.running()? else {
                     break;
+                };
+                let (more, record) = (reader.pass_over()?, reader.record());
+                match more {
+                    true => self.record = record,
+                    false => self.next_file(),
                 }
-                passed += 1;
+                passed += u64::from(more);
                 continue;
             };
-            let left = index.len().saturating_sub(record);
+            let left = index.len().saturating_sub(self.record);
             let own = left.min(count - passed);
-            passed += own;
             self.record += own;
-            self.reader = None;
+            passed += own;
             if own == left {
                 self.next_file();
+            } else if let Some(reader) = &mut self.reader {
+                reader.jump(self.record, index.offset(self.record))?;
             }
         }
         Ok(passed)

@@ -35,6 +35,33 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Records of many files, some files at a time, for a training that sees them in a new order each epoch:
+//!
+//! ```no_run
+//! use thalweg_data::example::Example;
+//! use thalweg_data::pipeline::{Counters, files, from_vec, records};
+//!
+//! # fn main() -> Result<(), thalweg_data::DataError> {
+//! let counters = Counters::default();
+//! let paths = files("imagenet/train-*-of-01024")?;
+//! let images = from_vec(paths)
+//!     .shuffle(1024, 301)
+//!     .interleave(10, 1, |path| Ok(records([path])))
+//!     .counted("read", &counters)
+//!     .shuffle(10_000, 301)
+//!     .repeat(None)
+//!     .map_parallel(8, |record| {
+//!         let example = Example::parse(&record)?;
+//!         let image = example.get("image/encoded").and_then(|f| f.bytes()?.next());
+//!         Ok(image.unwrap_or_default().to_vec())
+//!     })
+//!     .counted("parse", &counters)
+//!     .prefetch(64);
+//! # let _ = images;
+//! # Ok(())
+//! # }
+//! ```
 
 mod batch;
 mod buckets;

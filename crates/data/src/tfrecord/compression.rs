@@ -1,7 +1,7 @@
 //! Compression of whole TFRecord files, and a writer of files.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::framing::{HEADER_BYTES, data_bytes, write_record};
@@ -36,38 +36,47 @@ impl Compression {
         }
     }
 
-    /// The unpacked bytes of a file that is open.
-    ///
-    /// # Errors
-    /// [`DataError::WithoutGzip`]: the file is compressed, and that is not built in.
-    #[cfg(feature = "gzip")]
-    pub fn unpacked(
-        self,
-        file: BufReader<File>,
-        _path: &Path,
-    ) -> Result<Box<dyn Read + Send>, DataError> {
+    /// The unpacked bytes of a file.
+    pub fn unpacked(self, file: BufReader<File>, path: &Path) -> Result<Source, DataError> {
+        if cfg!(not(feature = "gzip")) && self != Compression::None {
+            return Err(DataError::WithoutGzip {
+                path: path.to_owned(),
+            });
+        }
         Ok(match self {
-            Compression::None => Box::new(file),
-            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
-            Compression::Zlib => Box::new(flate2::bufread::ZlibDecoder::new(file)),
+            #[cfg(feature = "gzip")]
+            Compression::Gzip => {
+                Source::Packed(Box::new(flate2::bufread::MultiGzDecoder::new(file)))
+            }
+            #[cfg(feature = "gzip")]
+            Compression::Zlib => Source::Packed(Box::new(flate2::bufread::ZlibDecoder::new(file))),
+            _ => Source::Plain(file),
         })
     }
+}
 
-    /// The unpacked bytes of a file that is open.
-    ///
-    /// # Errors
-    /// [`DataError::WithoutGzip`]: the file is compressed, and that is not built in.
-    #[cfg(not(feature = "gzip"))]
-    pub fn unpacked(
-        self,
-        file: BufReader<File>,
-        path: &Path,
-    ) -> Result<Box<dyn Read + Send>, DataError> {
+/// The unpacked bytes of a file.
+pub(super) enum Source {
+    /// They can be passed over.
+    Plain(BufReader<File>),
+    #[cfg(feature = "gzip")]
+    Packed(Box<dyn Read + Send>),
+}
+
+impl Read for Source {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         match self {
-            Compression::None => Ok(Box::new(file)),
-            _ => Err(DataError::WithoutGzip {
-                path: path.to_owned(),
-            }),
+            Source::Plain(file) => file.read(to),
+            #[cfg(feature = "gzip")]
+            Source::Packed(from) => from.read(to),
+        }
+    }
+
+    fn read_to_end(&mut self, to: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            Source::Plain(file) => file.read_to_end(to),
+            #[cfg(feature = "gzip")]
+            Source::Packed(from) => from.read_to_end(to),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::compression::Compression;
+use super::compression::{Compression, Source};
 use super::framing::{HEADER_BYTES, RecordReader};
 use crate::error::DataError;
 use crate::record_error::RecordError;
@@ -41,7 +41,7 @@ pub struct RecordOptions {
 /// A TFRecord file that is read from its first record to its last.
 pub struct RecordFile {
     path: PathBuf,
-    reader: RecordReader<Box<dyn Read + Send>>,
+    reader: RecordReader<Source>,
     compression: Compression,
     skip_damaged: Option<Arc<AtomicU64>>,
     /// Number of the next record.
@@ -132,17 +132,43 @@ impl RecordFile {
                     damaged.fetch_add(1, Relaxed);
                     self.record += 1;
                 }
-                _ => {
-                    return Err(DataError::Record {
-                        path: self.path.clone(),
-                        record: self.record,
-                        offset: self.reader.offset(),
-                        source,
-                    });
-                }
+                _ => return Err(self.error(source)),
             }
         }
         Ok(false)
+    }
+
+    /// Passes over the next record; `false` at the end. Its data are not read, if the file is not compressed and no
+    /// damaged records are skipped.
+    pub(crate) fn pass_over(&mut self) -> Result<bool, DataError> {
+        let seekable = self.compression == Compression::None && self.reader.has_size();
+        if !seekable || self.skip_damaged.is_some() {
+            return self.read().map(|record| record.is_some());
+        }
+        let passed = match self.ended {
+            true => Ok(false),
+            false => self.reader.pass_over(move_by),
+        };
+        self.ended = !matches!(passed, Ok(true));
+        self.record += u64::from(!self.ended);
+        passed.map_err(|source| self.error(source))
+    }
+
+    /// Moves to a record of an uncompressed file.
+    pub(crate) fn jump(&mut self, record: u64, offset: u64) -> Result<(), DataError> {
+        let jumped = self.reader.jump(offset, move_by);
+        self.record = record;
+        self.ended = false;
+        jumped.map_err(|source| self.error(source.into()))
+    }
+
+    fn error(&self, source: RecordError) -> DataError {
+        DataError::Record {
+            path: self.path.clone(),
+            record: self.record,
+            offset: self.reader.offset(),
+            source,
+        }
     }
 
     /// The compression of the file.
@@ -153,6 +179,15 @@ impl RecordFile {
     /// Number of the next record, from 0.
     pub fn record(&self) -> u64 {
         self.record
+    }
+}
+
+/// Moves an uncompressed file. Bytes that the buffer has are not read again.
+fn move_by(source: &mut Source, bytes: i64) -> std::io::Result<()> {
+    match source {
+        Source::Plain(file) => file.seek_relative(bytes),
+        #[cfg(feature = "gzip")]
+        Source::Packed(_) => Err(std::io::ErrorKind::Unsupported.into()),
     }
 }
 

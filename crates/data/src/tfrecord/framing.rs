@@ -107,21 +107,13 @@ impl<R: Read> RecordReader<R> {
     /// As [`RecordReader::read`].
     pub fn read_into(&mut self, to: &mut Vec<u8>) -> Result<bool, RecordError> {
         to.clear();
-        self.offset += std::mem::take(&mut self.damaged);
-        let mut header = [0; HEADER_BYTES];
-        match self.fill(&mut header)? {
-            HEADER_BYTES => {}
-            0 => return Ok(false),
-            _ => return Err(RecordError::Truncated),
-        }
-        let length = data_bytes(&header)?;
+        let Some(length) = self.read_length()? else {
+            return Ok(false);
+        };
         let rest = length + FOOTER_BYTES;
-        let left = self.size.map(|size| size.saturating_sub(self.offset));
-        match left.map(|left| left.saturating_sub(HEADER_BYTES as u64)) {
-            Some(left) if (rest as u64) > left => return Err(RecordError::Truncated),
-            Some(_) => to.reserve_exact(rest),
-            // The buffer grows with the bytes that arrive, not with the length that the header claims.
-            None => {}
+        if self.size.is_some() {
+            // It was checked against what is left. Without a size, the buffer grows with the bytes that arrive.
+            to.reserve_exact(rest);
         }
         (&mut self.from).take(rest as u64).read_to_end(to)?;
         let Some((data, checksum)) = to.split_at_checked(length) else {
@@ -138,6 +130,55 @@ impl<R: Read> RecordReader<R> {
         to.truncate(length);
         self.offset += record;
         Ok(true)
+    }
+
+    /// `true` if the size of the source is known.
+    pub(super) fn has_size(&self) -> bool {
+        self.size.is_some()
+    }
+
+    /// Passes over the data of the next record with a function that moves the source by so many bytes; `false` where the
+    /// source ends after a record. A source without a size ends where it ends.
+    pub(super) fn pass_over(
+        &mut self,
+        seek: impl FnOnce(&mut R, i64) -> io::Result<()>,
+    ) -> Result<bool, RecordError> {
+        let Some(length) = self.read_length()? else {
+            return Ok(false);
+        };
+        let rest = length + FOOTER_BYTES;
+        seek(&mut self.from, rest as i64)?;
+        self.offset += (HEADER_BYTES + rest) as u64;
+        Ok(true)
+    }
+
+    /// Moves to a record at a position with a function that moves the source by so many bytes.
+    pub(super) fn jump(
+        &mut self,
+        offset: u64,
+        seek: impl FnOnce(&mut R, i64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let here = self.offset + std::mem::take(&mut self.damaged);
+        seek(&mut self.from, offset.wrapping_sub(here) as i64)?;
+        self.offset = offset;
+        Ok(())
+    }
+
+    /// Reads the header of the next record, and returns the length of its data. `None` where the source ends.
+    fn read_length(&mut self) -> Result<Option<usize>, RecordError> {
+        self.offset += std::mem::take(&mut self.damaged);
+        let mut header = [0; HEADER_BYTES];
+        match self.fill(&mut header)? {
+            HEADER_BYTES => {}
+            0 => return Ok(None),
+            _ => return Err(RecordError::Truncated),
+        }
+        let length = data_bytes(&header)?;
+        let whole = (HEADER_BYTES + length + FOOTER_BYTES) as u64;
+        match self.size.map(|size| size.saturating_sub(self.offset)) {
+            Some(left) if whole > left => Err(RecordError::Truncated),
+            _ => Ok(Some(length)),
+        }
     }
 
     /// Reads until `to` is full or the source ends, and returns the number of bytes.

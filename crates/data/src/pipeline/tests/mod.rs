@@ -1,5 +1,6 @@
 mod interpreter;
 mod operators;
+mod records;
 
 use proptest::prelude::*;
 use thalweg_tensor::Tensor;
