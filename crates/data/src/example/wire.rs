@@ -65,6 +65,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The next field; `None` at the end of the message.
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Field<'a>>, DataError> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -81,6 +82,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The number and the wire type of the next field.
+    #[inline]
     fn tag(&mut self) -> Result<(u32, u8), DataError> {
         let at = self.offset;
         let tag = self.varint()?;
@@ -91,6 +93,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a field; `None` for the end of a group. Of a group, only the start is read.
+    #[inline]
     fn value(&mut self, number: u32, kind: u8) -> Result<Option<Field<'a>>, DataError> {
         let at = self.offset;
         let (wire, bytes, offset) = match kind {
@@ -138,6 +141,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
+    #[inline]
     fn varint(&mut self) -> Result<u64, DataError> {
         match varint(self.rest) {
             Some((value, length)) => {
@@ -149,6 +153,7 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline]
     fn take(&mut self, length: usize) -> Result<&'a [u8], DataError> {
         match self.rest.split_at_checked(length) {
             Some((taken, rest)) => {
