@@ -27,6 +27,23 @@ impl<S: Stage> Pipeline<S> {
         self.position
     }
 
+    /// Number of elements of an epoch. `None` if epochs differ, or if elements would have to be made to count them.
+    ///
+    /// ```
+    /// use thalweg_data::pipeline::{Remainder, from_vec};
+    ///
+    /// let mut batches = from_vec(vec![1, 2, 3]).group(2, Remainder::Keep);
+    /// assert_eq!(batches.length()?, Some(2));
+    /// assert_eq!(from_vec(vec![1, 2, 3]).filter(|n| *n > 1).length()?, None);
+    /// # Ok::<(), thalweg_data::DataError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A source cannot be read.
+    pub fn length(&mut self) -> Result<Option<u64>, DataError> {
+        self.stage.length()
+    }
+
     /// Starts anew at a [position](Pipeline::position): the elements before it are passed over. Maps do not run for them;
     /// sources, filters and shuffles do.
     ///
