@@ -18,6 +18,7 @@ mod golden_graphs;
 mod gradients;
 mod graph_errors;
 mod hook_intervals;
+mod image_files;
 mod input;
 mod layer_arguments;
 mod layer_cases;

@@ -16,6 +16,7 @@ import cases_conv
 import cases_einsum
 import cases_functions
 import cases_depthwise
+import cases_image
 import cases_logic
 import cases_make
 import cases_math
@@ -52,6 +53,7 @@ MODULES = (
     cases_depthwise,
     cases_pool,
     cases_resize,
+    cases_image,
     cases_state,
     cases_updates,
     cases_strings,

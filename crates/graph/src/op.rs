@@ -276,6 +276,8 @@ pub enum Default {
     Str(&'static str),
     /// A list of integers.
     Ints(&'static [i64]),
+    /// A list of numbers.
+    Floats(&'static [f32]),
     /// The unknown shape.
     UnknownShape,
     /// A list without items, of this kind.
@@ -293,6 +295,7 @@ impl Default {
             Default::Bool(v) => Attr::Bool(v),
             Default::Str(v) => Attr::Str(v.to_owned()),
             Default::Ints(v) => Attr::Ints(v.to_vec()),
+            Default::Floats(v) => Attr::Floats(v.to_vec()),
             Default::UnknownShape => Attr::Shape(Shape::unknown()),
             Default::Empty(kind) => match kind {
                 AttrKind::Types => Attr::Types(Vec::new()),

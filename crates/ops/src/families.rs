@@ -23,6 +23,8 @@ static FAMILIES: &[&[&Op]] = &[
     linalg::OPS,
     math::OPS,
     nn::OPS,
+    #[cfg(feature = "image")]
+    crate::image::OPS,
     queue::OPS,
     reduce::OPS,
     random::OPS,

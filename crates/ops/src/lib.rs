@@ -32,6 +32,8 @@ mod files;
 mod flow;
 pub mod fused;
 pub mod gpu;
+#[cfg(feature = "image")]
+mod image;
 mod linalg;
 mod math;
 mod nn;

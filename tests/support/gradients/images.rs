@@ -223,7 +223,7 @@ fn sizes() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for mode in ["", "align_corners", "half_pixel_centers"] {
         for size in [[5i32, 3], [2, 4]] {
-            for op in ["ResizeBilinear", "ResizeNearestNeighbor"] {
+            for op in ["ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic"] {
                 let name = format!("{op} to {size:?} {mode}");
                 all.push(single(&name, vec![mixed(&[2, 3, 4, 2], 1)], move |g, x| {
                     vec![resized(g, op, mode, x[0]).input(g.constant(size)).output()]

@@ -97,7 +97,7 @@ pub use iterator::Pipeline;
 pub use order::{Repeat, Shard, Shuffle, Skip, Take};
 pub use padded::{PaddedBatch, Padding};
 pub use parallel::MapParallel;
-pub use pattern::files;
+pub use pattern::{NamePattern, files};
 pub use prefetch::Prefetch;
 pub use sources::{FromFn, FromVec, from_fn, from_vec};
 pub use stage::Stage;

@@ -104,6 +104,29 @@ impl Token {
     }
 }
 
+/// A pattern of the names in a folder.
+///
+/// ```
+/// use thalweg_data::pipeline::NamePattern;
+///
+/// let shards = NamePattern::new("train-*-of-0?").unwrap();
+/// assert!(shards.matches("train-00001-of-02"));
+/// assert!(NamePattern::new("[ab").is_none());
+/// ```
+pub struct NamePattern(Vec<Token>);
+
+impl NamePattern {
+    /// A pattern with `*`, `?` and `[ab]`; `None` if a class has no end.
+    pub fn new(pattern: &str) -> Option<NamePattern> {
+        tokens(pattern).map(NamePattern)
+    }
+
+    /// `true` if a name matches.
+    pub fn matches(&self, name: &str) -> bool {
+        matches(&self.0, name)
+    }
+}
+
 /// The parts of a pattern; `None` if a class has no end.
 fn tokens(pattern: &str) -> Option<Vec<Token>> {
     let mut tokens = Vec::new();

@@ -36,8 +36,20 @@ impl Compression {
         }
     }
 
-    /// The unpacked bytes of a file.
-    pub fn unpacked(self, file: BufReader<File>, path: &Path) -> Result<Source, DataError> {
+    /// The unpacked bytes of a file that is open.
+    ///
+    /// # Errors
+    /// [`DataError::WithoutGzip`]: the file is compressed, and that is not built in.
+    pub fn unpacked(
+        self,
+        file: BufReader<File>,
+        path: &Path,
+    ) -> Result<impl Read + Send + use<>, DataError> {
+        self.source(file, path)
+    }
+
+    /// As [`Compression::unpacked`].
+    pub(super) fn source(self, file: BufReader<File>, path: &Path) -> Result<Source, DataError> {
         if cfg!(not(feature = "gzip")) && self != Compression::None {
             return Err(DataError::WithoutGzip {
                 path: path.to_owned(),

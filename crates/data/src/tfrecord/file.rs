@@ -82,7 +82,7 @@ impl RecordFile {
             file.seek(SeekFrom::Start(offset)).map_err(wrong)?;
         }
         let file = BufReader::with_capacity(BUFFER_BYTES, file);
-        let from = compression.unpacked(file, path)?;
+        let from = compression.source(file, path)?;
         let reader = match compression {
             Compression::None if about.is_file() => {
                 RecordReader::with_size(from, about.len(), offset)

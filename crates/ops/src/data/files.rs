@@ -79,7 +79,7 @@ impl OpenFile {
             .map_err(|e| wrong(&e))?;
         Ok(Unpacked {
             name: self.name,
-            from: BufReader::with_capacity(BUFFER_BYTES, from),
+            from: BufReader::with_capacity(BUFFER_BYTES, Box::new(from)),
         })
     }
 }

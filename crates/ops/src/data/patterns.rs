@@ -1,6 +1,6 @@
 //! MatchingFiles, ReadFile, WriteFile.
 
-use glob::{MatchOptions, Pattern};
+use thalweg_data::pipeline::NamePattern;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of};
@@ -11,13 +11,6 @@ use crate::files::disk;
 
 /// Maximum number of names that patterns may match.
 const MAX_NAMES: usize = 1 << 22;
-
-/// A wildcard stands for no `/`, and for a leading dot too, as in TensorFlow.
-const OPTIONS: MatchOptions = MatchOptions {
-    case_sensitive: true,
-    require_literal_separator: true,
-    require_literal_leading_dot: false,
-};
 
 /// The names of the files that match the patterns at input `i`, sorted and without repetition.
 pub(super) fn matching_files(cx: &TensorCx<'_>, i: usize) -> Result<Vec<Vec<u8>>, KernelError> {
@@ -49,7 +42,10 @@ fn add_matches(
     while let Some(part) = parts.next() {
         let last = parts.peek().is_none();
         let matches = match part.contains(['*', '?', '[']) {
-            true => Some(Pattern::new(part).map_err(|e| wrong(&e.to_string()))?),
+            true => {
+                let matches = NamePattern::new(part);
+                Some(matches.ok_or_else(|| wrong("a '[' in it has no ']'"))?)
+            }
             false => None,
         };
         let mut next = Vec::new();
@@ -86,7 +82,7 @@ fn add_matches(
 fn list(
     cx: &TensorCx<'_>,
     folder: &str,
-    matches: &Pattern,
+    matches: &NamePattern,
     to: &mut Vec<String>,
 ) -> Result<(), KernelError> {
     let files = cx.environment().files();
@@ -97,7 +93,7 @@ fn list(
     };
     for entry in entries {
         let name = entry.file_name().and_then(std::ffi::OsStr::to_str);
-        if let Some(name) = name.filter(|name| matches.matches_with(name, OPTIONS)) {
+        if let Some(name) = name.filter(|name| matches.matches(name)) {
             to.push(format!("{folder}{name}"));
         }
     }

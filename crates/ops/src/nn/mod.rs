@@ -16,7 +16,7 @@ mod max_pool_argmax;
 mod max_pool_stored_argmax;
 mod pool;
 mod relu_elu;
-mod resize;
+pub(crate) mod resize;
 mod selu_softsign;
 mod softmax;
 

@@ -12,7 +12,7 @@ mod multinomial;
 mod normal;
 pub(crate) mod philox;
 mod redraw;
-mod reserve;
+pub(crate) mod reserve;
 mod seed_source;
 mod shuffle;
 mod stateless;

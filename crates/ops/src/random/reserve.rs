@@ -19,6 +19,6 @@ pub(super) fn first_block(cx: &KernelCx<'_>, elements: usize) -> Result<u64, Ker
 }
 
 /// Reserves `blocks` blocks, and returns the first.
-pub(super) fn take_blocks(cx: &KernelCx<'_>, blocks: u64) -> Result<u64, KernelError> {
+pub(crate) fn take_blocks(cx: &KernelCx<'_>, blocks: u64) -> Result<u64, KernelError> {
     Ok(cx.counter()?.fetch_add(blocks, Ordering::Relaxed))
 }

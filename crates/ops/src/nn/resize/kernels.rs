@@ -11,9 +11,9 @@ use thalweg_tensor::Element;
 
 use crate::support::elementwise::CHUNK;
 
-pub(super) const ALIGN: AttrDef = bool_attr("align_corners", false);
+pub(crate) const ALIGN: AttrDef = bool_attr("align_corners", false);
 
-pub(super) const CENTERS: AttrDef = bool_attr("half_pixel_centers", false);
+pub(crate) const CENTERS: AttrDef = bool_attr("half_pixel_centers", false);
 
 /// Mapping of positions in the resized images to positions in the original ones.
 #[derive(Clone, Copy)]

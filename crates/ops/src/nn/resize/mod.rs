@@ -2,7 +2,7 @@
 
 mod kernels;
 
-use self::kernels::{ALIGN, CENTERS};
+pub(crate) use self::kernels::{ALIGN, CENTERS};
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
@@ -91,14 +91,29 @@ fn resized(
     Ok(Shape::partial([image.dim(0), lines, columns, image.dim(3)]))
 }
 
-fn forward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+pub(crate) fn forward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let out = resized(cx, 0, size(cx, 1)?)?;
     cx.set(0, out);
     Ok(())
 }
 
+/// Shape rule of a gradient: that of the original images, input 1.
+pub(crate) fn gradient_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let (grads, image) = (cx.ranked(0, 4)?, cx.ranked(1, 4)?);
+    resized(cx, 0, [None, None])?;
+    resized(cx, 1, [None, None])?;
+    let out = Shape::partial([grads.dim(0), None, None, grads.dim(3)]);
+    let out = image.merge(&out).ok_or_else(|| InferError::Mismatch {
+        what: "gradients and images must be as many, with the same channels".to_owned(),
+        left: grads,
+        right: image,
+    })?;
+    cx.set(0, out);
+    Ok(())
+}
+
 /// Node of `op` with the attributes of this node.
-fn gradient_node<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
+pub(crate) fn gradient_node<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     let copied = [ALIGN.name, CENTERS.name];
     copied
         .iter()
@@ -158,19 +173,7 @@ pub(crate) static RESIZE_BILINEAR_GRAD: Op = Op {
         inputs: &[arg_of("grads", DType::F32), arg("original_image", "T")],
         outputs: &[arg("output", "T")],
         attrs: BILINEAR_GRAD_ATTRS,
-        shape: |cx| {
-            let (grads, image) = (cx.ranked(0, 4)?, cx.ranked(1, 4)?);
-            resized(cx, 0, [None, None])?;
-            resized(cx, 1, [None, None])?;
-            let out = Shape::partial([grads.dim(0), None, None, grads.dim(3)]);
-            let out = image.merge(&out).ok_or_else(|| InferError::Mismatch {
-                what: "gradients and images must be as many, with the same channels".to_owned(),
-                left: grads,
-                right: image,
-            })?;
-            cx.set(0, out);
-            Ok(())
-        },
+        shape: gradient_shape,
         gradient: Gradient::Rule(|g| {
             let node = gradient_node(g, "ResizeBilinear").input(g.grad());
             smallvec![Some(node.input(size_output(g, 0)).output())]

@@ -1,0 +1,223 @@
+//! CropAndResize: windows of images, each resized.
+
+use thalweg_cpu::number::Number;
+use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{arg, arg_of, float_attr, str_attr, type_attr};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, dispatch};
+
+use crate::support::shape_inputs::{checked_shape, invalid_value, vector_length};
+use crate::support::widened::widened;
+
+/// Dtypes of pixels; unlike other ops on images, without `bf16`.
+const PIXELS: &[DType] = &[
+    DType::U8,
+    DType::U16,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::F16,
+    DType::F32,
+    DType::F64,
+];
+
+/// Positions in the image of the pixels of a crop along an axis, from `start` to `end` in shares of the image.
+#[derive(Clone, Copy)]
+struct Axis {
+    start: f32,
+    end: f32,
+    /// Pixels of the image.
+    from: usize,
+    /// Pixels of the crop.
+    to: usize,
+}
+
+impl Axis {
+    /// Position of pixel `i`, or none outside of the image.
+    fn position(&self, i: usize) -> Option<f32> {
+        let last = self.from as f32 - 1.0;
+        let at = match self.to > 1 {
+            true => {
+                let scale = (self.end - self.start) * last / (self.to - 1) as f32;
+                self.start * last + i as f32 * scale
+            }
+            // The middle, computed in f64 as in TensorFlow.
+            false => (0.5 * f64::from(self.start + self.end) * f64::from(last)) as f32,
+        };
+        (at >= 0.0 && at <= last).then_some(at)
+    }
+}
+
+/// An image and the way its pixels are read.
+struct Source<'a, T> {
+    image: &'a [T],
+    width: usize,
+    channels: usize,
+}
+
+impl<T: Number> Source<'_, T> {
+    fn at(&self, y: f32, x: f32, k: usize) -> f32 {
+        let i = (y as usize * self.width + x as usize) * self.channels + k;
+        self.image[i].to_f64() as f32
+    }
+
+    /// Between the four pixels around a position.
+    fn bilinear(&self, y: f32, x: f32, k: usize) -> f32 {
+        let (top, left) = (y.floor(), x.floor());
+        let mix = |a: f32, b: f32, fraction: f32| a + (b - a) * fraction;
+        let line = |y: f32| mix(self.at(y, left, k), self.at(y, x.ceil(), k), x - left);
+        mix(line(top), line(y.ceil()), y - top)
+    }
+
+    fn nearest(&self, y: f32, x: f32, k: usize) -> f32 {
+        self.at(y.round(), x.round(), k)
+    }
+}
+
+/// Options of a node, and the dimensions of its images and crops.
+struct Options {
+    images: [usize; 4],
+    crops: [usize; 4],
+    nearest: bool,
+    outside: f32,
+}
+
+fn run<T: Number>(cx: &KernelCx<'_>, o: &Options) -> Result<(), KernelError> {
+    let [batch, height, width, channels] = o.images;
+    let [_, lines, columns, _] = o.crops;
+    let (images, out) = (cx.input::<T>(0)?, cx.output::<f32>(0)?);
+    let (boxes, _) = cx.input::<f32>(1)?.as_chunks::<4>();
+    let numbers = cx.input::<i32>(2)?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    let crops = out.chunks_exact_mut(lines * columns * channels);
+    for (element, ((out, bounds), &number)) in crops.zip(boxes).zip(numbers).enumerate() {
+        if !bounds.iter().all(|x| x.is_finite()) {
+            return Err(KernelError::Element {
+                input: 1,
+                element: element * 4,
+                reason: format!("the box {bounds:?} is not finite"),
+            });
+        }
+        let Some(image) = usize::try_from(number).ok().filter(|&n| n < batch) else {
+            return Err(KernelError::Element {
+                input: 2,
+                element,
+                reason: format!("{number} is the number of no image: there are {batch}"),
+            });
+        };
+        let all = height * width * channels;
+        let source = Source {
+            image: &images[image * all..][..all],
+            width,
+            channels,
+        };
+        let axis = |i: usize, from: usize, to: usize| Axis {
+            start: bounds[i],
+            end: bounds[i + 2],
+            from,
+            to,
+        };
+        let (down, across) = (axis(0, height, lines), axis(1, width, columns));
+        for (i, out) in out.chunks_exact_mut(columns * channels).enumerate() {
+            let y = down.position(i);
+            for (j, out) in out.chunks_exact_mut(channels).enumerate() {
+                let Some((y, x)) = y.zip(across.position(j)) else {
+                    out.fill(o.outside);
+                    continue;
+                };
+                for (k, out) in out.iter_mut().enumerate() {
+                    *out = match o.nearest {
+                        true => source.nearest(y, x, k),
+                        false => source.bilinear(y, x, k),
+                    };
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn prepare<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let four = |dims: &[usize]| <[usize; 4]>::try_from(dims);
+    let (Ok(images), Ok(crops)) = (four(p.dims(0)), four(p.output_dims(0))) else {
+        return Err(KernelError::Argument("images"));
+    };
+    let options = Options {
+        images,
+        crops,
+        nearest: p.node.attrs.str("method") == "nearest",
+        outside: p.node.attrs.float("extrapolation_value"),
+    };
+    let n = p.outputs.first().map_or(0, |o| o.elements());
+    Ok(Prepared::new(8 * n, move |cx| run::<T>(cx, &options)))
+}
+
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let (image, boxes, numbers) = (cx.ranked(0, 4)?, cx.ranked(1, 2)?, cx.ranked(2, 1)?);
+    for axis in [1, 2] {
+        if image.dim(axis) == Some(0) {
+            return Err(invalid_value(0, "images have no pixels"));
+        }
+    }
+    if boxes.dim(1).is_some_and(|n| n != 4) {
+        let text = "a box is two corners, so the second dimension must be 4";
+        return Err(invalid_value(1, text));
+    }
+    if let (Some(a), Some(b)) = (boxes.dim(0), numbers.dim(0))
+        && a != b
+    {
+        return Err(invalid_value(
+            2,
+            format!("{b} numbers of images for {a} boxes"),
+        ));
+    }
+    if vector_length(cx, 3)?.is_some_and(|n| n != 2) {
+        return Err(invalid_value(3, "a size is a height and a width"));
+    }
+    let mut sides = [None, None];
+    for (side, n) in sides.iter_mut().zip(cx.ints(3).unwrap_or_default()) {
+        match usize::try_from(n) {
+            Ok(n) if n > 0 => *side = Some(n),
+            _ => return Err(invalid_value(3, format!("a side of {n} is not positive"))),
+        }
+    }
+    let count = boxes.dim(0).or(numbers.dim(0));
+    let shape = Shape::partial([count, sides[0], sides[1], image.dim(3)]);
+    let shape = checked_shape(3, shape)?;
+    cx.set(0, shape);
+    Ok(())
+}
+
+/// Resizes windows of images.
+pub(crate) static CROP_AND_RESIZE: Op = Op {
+    def: OpDef {
+        name: "CropAndResize",
+        summary: "Windows of images, given by boxes in shares of the image's size, each resized to one size.",
+        inputs: &[
+            arg("image", "T"),
+            arg_of("boxes", DType::F32),
+            arg_of("box_ind", DType::I32),
+            arg_of("crop_size", DType::I32).host(),
+        ],
+        outputs: &[arg_of("crops", DType::F32)],
+        attrs: &[
+            type_attr("T", PIXELS),
+            str_attr("method", "bilinear", &["bilinear", "nearest"]),
+            float_attr("extrapolation_value", 0.0),
+        ],
+        shape,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        if p.dtype(0) == DType::U8 {
+            return prepare::<u8>(p);
+        }
+        widened(p, &[0], &[], &|p| {
+            dispatch!(p.dtype(0), [F32 F64 I64 U64], T => prepare::<T>(p), else
+                Err(KernelError::DType(p.dtype(0))))
+        })
+    })],
+};

@@ -1,0 +1,47 @@
+//! Images: files, colours, sizes, boxes.
+//!
+//! The functions are those of `thalweg-image`; here are the ops over them.
+
+mod boxes;
+mod color;
+mod crop_and_resize;
+mod decode;
+mod distorted_box;
+mod encode;
+mod images;
+mod non_max_suppression;
+mod resize;
+
+use thalweg_device::Op;
+
+/// The ops of this family.
+pub(crate) static OPS: &[&Op] = &[
+    &decode::DECODE_JPEG,
+    &decode::DECODE_AND_CROP_JPEG,
+    &decode::DECODE_PNG,
+    &decode::DECODE_BMP,
+    &decode::DECODE_GIF,
+    &decode::DECODE_IMAGE,
+    &decode::EXTRACT_JPEG_SHAPE,
+    &encode::ENCODE_JPEG,
+    &encode::ENCODE_PNG,
+    &distorted_box::SAMPLE_DISTORTED_BOUNDING_BOX,
+    &distorted_box::SAMPLE_DISTORTED_BOUNDING_BOX_V2,
+    &distorted_box::RANDOM_CROP,
+    &resize::RESIZE_BICUBIC,
+    &resize::RESIZE_BICUBIC_GRAD,
+    &resize::RESIZE_AREA,
+    &color::ADJUST_CONTRAST,
+    &color::ADJUST_HUE,
+    &color::ADJUST_SATURATION,
+    &color::RGB_TO_HSV,
+    &color::HSV_TO_RGB,
+    &crop_and_resize::CROP_AND_RESIZE,
+    &boxes::DRAW_BOUNDING_BOXES,
+    &boxes::DRAW_BOUNDING_BOXES_V2,
+    &non_max_suppression::NON_MAX_SUPPRESSION,
+    &non_max_suppression::NON_MAX_SUPPRESSION_V2,
+    &non_max_suppression::NON_MAX_SUPPRESSION_V3,
+    &non_max_suppression::NON_MAX_SUPPRESSION_V4,
+    &non_max_suppression::NON_MAX_SUPPRESSION_V5,
+];
