@@ -2,6 +2,7 @@
 
 mod arrays;
 mod bench;
+mod data;
 mod failure;
 mod freeze;
 mod graph;
@@ -45,6 +46,7 @@ enum Command {
     Inspect(inspect::Inspect),
     Weights(weights::WeightsArgs),
     Freeze(freeze::Freeze),
+    Data(data::DataArgs),
     Server(server::Serve),
     Launch(launch::LaunchArgs),
     Bench(bench::Bench),
@@ -79,6 +81,10 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Freeze(freeze) => freeze.run(),
+        Command::Data(data) => match data.run() {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
         Command::Server(server) => server.run(),
         Command::Protect(protect) => protect.run(),
         Command::Launch(launch) => return launch.run(),
