@@ -1,5 +1,6 @@
 //! `thalweg data convert`: pictures and tables to TFRecord files.
 
+mod arguments;
 mod picture;
 mod plan;
 mod source;
@@ -9,12 +10,12 @@ mod table;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
 use serde_json::json;
+use thalweg_data::RecordWriter;
 use thalweg_data::pipeline::from_vec;
-use thalweg_data::{Compression, DataError, RecordWriter};
 use thalweg_tensor::text::counted;
 
+pub(super) use self::arguments::Convert;
 use self::plan::{Plan, RecordSet};
 use self::source::{Made, Source};
 use self::staging::Staging;
@@ -22,102 +23,6 @@ use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
 use crate::table::table;
-
-/// Convert a folder of pictures, IDX, CIFAR or CSV files to TFRecord files of tf.Example
-///
-/// A folder has a folder of pictures for each class. IDX is a file of images and one of labels, as MNIST has them; the
-/// second is found if it has MNIST's name. CIFAR is the binary form: its .bin files, or the folder of its training
-/// files. CSV is one file with a header.
-///
-/// Pictures get ImageNet's keys: image/encoded, image/format, image/colorspace, image/channels, image/height,
-/// image/width, image/filename, image/class/label, image/class/text, and image/class/synset for a class folder named
-/// like n01440764. Images of IDX and CIFAR files become PNG files. The label of the first class, in the order of the
-/// names, is 1, as in ImageNet's records: tf_cnn_benchmarks keeps 0 for the background. labels.txt has the names of the
-/// classes, the first on the first line.
-///
-/// A table gets a feature for each column: integers or floats where all values are such numbers, else texts. A value
-/// that is missing gets no feature. A table is held in memory.
-///
-/// Examples are shuffled by the seed. Files appear under their names once all are complete.
-#[derive(Args)]
-pub(crate) struct Convert {
-    /// A folder, one or two IDX files, CIFAR files, or a CSV file
-    #[arg(required = true)]
-    source: Vec<PathBuf>,
-    /// The folder of the files NAME-00000-of-00004 and so on, or a single file NAME.tfrecord
-    #[arg(long, value_name = "DIR|FILE")]
-    to: PathBuf,
-    /// The kind of the source; without it, its names and first bytes decide
-    #[arg(long, value_name = "KIND")]
-    from: Option<Kind>,
-    /// The name that the files start with
-    #[arg(long, default_value = "train")]
-    name: String,
-    /// Number of files
-    #[arg(long, default_value_t = 4, value_name = "N")]
-    shards: usize,
-    /// Compression of the files
-    #[arg(long, default_value = "none", value_name = "METHOD")]
-    compression: Packing,
-    /// Share of the examples, from 0 to 1, that go to files named validation
-    #[arg(long, value_name = "SHARE")]
-    validation: Option<f64>,
-    /// The seed of the order
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Make pictures smaller whose shorter side is longer than N pixels, so that it is N
-    #[arg(long, value_name = "N")]
-    resize: Option<usize>,
-    /// Quality of the JPEG files that --resize makes, 1 to 100
-    #[arg(long, default_value_t = 95, value_name = "N")]
-    quality: u8,
-    /// The label of the first class
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    first_label: i64,
-    /// Leave pictures out that do not decode, and list them
-    #[arg(long)]
-    skip_damaged: bool,
-    /// The type of a column of a CSV file, as in age=float: int, float or text; may be given several times
-    #[arg(long, value_name = "NAME=TYPE")]
-    column: Vec<String>,
-    /// The character between the columns of a CSV file
-    #[arg(long, default_value_t = ',', value_name = "CHARACTER")]
-    delimiter: char,
-    /// Number of threads that read, decode and resize pictures; without it, that of the cores
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Kind of a source.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    Folder,
-    Idx,
-    Cifar10,
-    Cifar100,
-    Csv,
-}
-
-/// Compression of TFRecord files.
-#[derive(Clone, Copy, ValueEnum)]
-enum Packing {
-    None,
-    Gzip,
-    Zlib,
-}
-
-impl Packing {
-    fn compression(self) -> Compression {
-        match self {
-            Packing::None => Compression::None,
-            Packing::Gzip => Compression::Gzip,
-            Packing::Zlib => Compression::Zlib,
-        }
-    }
-}
 
 /// Result of a conversion.
 struct Converted {
@@ -207,18 +112,6 @@ impl Convert {
         };
         source::open(kind, &self.source, self)
     }
-
-    fn options(&self) -> picture::PictureOptions {
-        picture::PictureOptions {
-            shorter_side: self.resize,
-            quality: self.quality,
-            first_label: self.first_label,
-        }
-    }
-
-    fn threads(&self) -> Result<usize, Failure> {
-        super::record_files::threads(self.threads)
-    }
 }
 
 impl Written {
@@ -274,9 +167,4 @@ fn counted_classes(count: usize) -> String {
         1 => "1 class".to_owned(),
         n => format!("{n} classes"),
     }
-}
-
-/// An error of a function of a pipeline.
-fn failed(reason: impl Into<String>) -> DataError {
-    DataError::Function(reason.into().into())
 }

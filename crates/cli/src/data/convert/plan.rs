@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thalweg_checkpoint::disk;
 
-use super::Convert;
+use super::arguments::Convert;
 use crate::failure::Failure;
 
 /// Name of the file of class names.

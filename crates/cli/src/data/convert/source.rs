@@ -7,9 +7,9 @@ use thalweg_data::{CIFAR_BYTES, CifarImage, DataError, Idx, ImageFolder, Pipelin
 use thalweg_image::pixels::planes_to_pixels;
 use thalweg_image::{Image, ImageError, Size};
 
+use super::arguments::{Convert, Kind};
 use super::picture::{About, PictureOptions, of_file, of_image};
 use super::table::Table;
-use super::{Convert, Kind, failed};
 use crate::failure::Failure;
 
 /// Size of CIFAR's images.
@@ -97,7 +97,10 @@ impl Source {
                     image.and_then(|i| of_image(i, &about(labels[number]), options)),
                 )
             }
-            Source::Table(table) => table.record(number).map(Made::Record).map_err(failed),
+            Source::Table(table) => {
+                let record = table.record(number).map(Made::Record);
+                record.map_err(|reason| DataError::Function(reason.into()))
+            }
         }
     }
 }
