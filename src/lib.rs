@@ -35,6 +35,7 @@
 //! | [`train`] | training loops: saving, hooks, monitored sessions, exported models; all of `optim` and `data` |
 //! | [`optim`] | optimizers, schedules, gradient clipping, averages of weights |
 //! | [`data`] | readers of data sets, batches |
+//! | `image` (feature `image`) | image files, preprocessing for training |
 //! | `hvd` (feature `hvd`) | Horovod's API: ranks that average gradients by all-reduce |
 //! | `collective` (feature `hvd`) | ranks, links between them, collectives |
 //! | `parallel` (feature `hvd`) | one model on several devices or tasks |
@@ -60,6 +61,8 @@ pub use thalweg_graph as graph;
 pub use thalweg_graphdef as graphdef;
 #[cfg(feature = "hvd")]
 pub use thalweg_hvd as hvd;
+#[cfg(feature = "image")]
+pub use thalweg_image as image;
 pub use thalweg_layers as layers;
 #[cfg(feature = "models")]
 pub use thalweg_models as models;
