@@ -55,9 +55,10 @@ fn files() -> Vec<String> {
         let (_, after) = text.split_once(&format!("static {list}: ")).unwrap();
         let (_, entries) = after.split_once("= &[").unwrap();
         let (entries, _) = entries.split_once("];").unwrap();
+        // The condition of an entry stands before it.
         let modules = entries
             .split(',')
-            .filter_map(|e| e.trim().rsplit_once("::"));
+            .filter_map(|e| e.split_whitespace().last()?.rsplit_once("::"));
         let path = |(module, _): (&str, &str)| module.trim_start_matches('&').replace("::", "/");
         modules.map(path).collect()
     };
