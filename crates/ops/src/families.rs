@@ -2,6 +2,8 @@
 
 use thalweg_device::Op;
 
+#[cfg(feature = "image")]
+use crate::image;
 use crate::{
     array, collective, data, files, flow, linalg, math, nn, queue, random, reduce, reports, state,
     strings, training,
@@ -24,7 +26,7 @@ static FAMILIES: &[&[&Op]] = &[
     math::OPS,
     nn::OPS,
     #[cfg(feature = "image")]
-    crate::image::OPS,
+    image::OPS,
     queue::OPS,
     reduce::OPS,
     random::OPS,
