@@ -17,7 +17,10 @@ pub fn lines(settings: &Settings) -> Vec<String> {
     if !report {
         row(
             "Dataset:",
-            format!("{} (synthetic)", settings.model.data.name()),
+            match &flags.input.data_dir {
+                Some(_) => settings.model.data.name().to_owned(),
+                None => format!("{} (synthetic)", settings.model.data.name()),
+            },
         );
     }
     row("Mode:", settings.mode.name().to_owned());

@@ -1,8 +1,10 @@
-//! Synthetic images: noise with random labels, or a pattern for each class.
+//! The feeds of steps: images from files, or synthetic ones (noise with random labels, or a pattern for each class).
 
 use thalweg::tensor::{DType, Tensor, TensorError};
 
+use crate::Result;
 use crate::flags::Synthetic;
+use crate::input::FileInput;
 use crate::settings::Settings;
 
 /// Points along a side of a pattern.
@@ -16,6 +18,8 @@ pub struct Images {
     classes: usize,
     side: usize,
     patterns: Vec<Vec<f32>>,
+    /// Images of `--data_dir`, in place of synthetic ones.
+    pub files: Option<FileInput>,
     /// Images and labels of each tower.
     pub towers: Vec<[Tensor; 2]>,
 }
@@ -24,8 +28,10 @@ impl Images {
     /// Makes the feeds of a worker's towers.
     ///
     /// # Errors
-    /// A batch that is too large.
-    pub fn new(settings: &Settings, worker: u32) -> Result<Images, TensorError> {
+    /// A batch that is too large; a folder without images.
+    pub fn new(settings: &Settings, worker: u32) -> Result<Images> {
+        let folder = settings.flags.input.data_dir.as_deref();
+        let files = folder.map(|folder| FileInput::new(settings, folder, worker));
         let (side, n) = (settings.model.size, settings.batch);
         let mut random = Random::new(settings.flags.run.tf_random_seed ^ (u64::from(worker) << 32));
         let classes = settings.model.data.classes() - 1;
@@ -45,7 +51,8 @@ impl Images {
             Ok([images, Tensor::zeros(DType::I32, &[n])?])
         });
         Ok(Images {
-            towers: towers.collect::<Result<_, TensorError>>()?,
+            towers: towers.collect::<std::result::Result<_, TensorError>>()?,
+            files: files.transpose()?,
             random,
             classes,
             side,
@@ -56,8 +63,14 @@ impl Images {
     /// Makes the feeds of the next step.
     ///
     /// # Errors
-    /// Those of the first step.
-    pub fn advance(&mut self) -> Result<(), TensorError> {
+    /// Those of the first step; a file that cannot be read.
+    pub fn advance(&mut self) -> Result<()> {
+        if let Some(files) = &mut self.files {
+            for tower in &mut self.towers {
+                *tower = files.next()?;
+            }
+            return Ok(());
+        }
         let pixels = self.side * self.side * 3;
         for [images, labels] in &mut self.towers {
             for label in labels.as_mut_slice::<i32>()? {

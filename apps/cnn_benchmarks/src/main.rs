@@ -5,6 +5,7 @@ mod explain;
 mod flags;
 mod header;
 mod images;
+mod input;
 mod learning_rate;
 mod network;
 mod plot;

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use serde_json::json;
+use thalweg::tensor::text::counted;
 use thalweg_examples::output;
 use thalweg_examples::progress::Progress;
 use thalweg_examples::report::median;
@@ -14,6 +15,16 @@ use crate::throughput::Throughput;
 
 /// Loss, top-1 accuracy and top-5 accuracy of a step.
 pub type StepValues = [f32; 3];
+
+/// Input from files over the measured steps.
+pub struct InputReport {
+    /// Share of the time in which steps waited for images.
+    pub share: f64,
+    /// Threads that made batches.
+    pub threads: usize,
+    /// Number of files.
+    pub files: usize,
+}
 
 /// Prints steps and results.
 pub struct Printer {
@@ -93,8 +104,9 @@ impl Printer {
         ));
     }
 
-    /// Prints the speed over all steps, and the share of a traced step that was exchange.
-    pub fn total(&self, speed: f64, step_times: &[(u64, StepTime)]) {
+    /// Prints the speed over all steps, the share of a traced step that was exchange, and that of all steps in which they
+    /// waited for images from files.
+    pub fn total(&self, speed: f64, step_times: &[(u64, StepTime)], input: Option<InputReport>) {
         if !self.shown {
             return;
         }
@@ -105,11 +117,21 @@ impl Printer {
                 .collect();
             return output::line(json!({
                 "total_images_per_sec": speed, "exchange_part": median(parts),
+                "input_part": input.as_ref().map(|input| input.share),
+                "input_threads": input.as_ref().map(|input| input.threads),
             }));
         }
         let dashes = "-".repeat(64);
         output::line(format_args!(
             "{dashes}\ntotal images/sec: {speed:.2}\n{dashes}"
         ));
+        if let Some(input) = input {
+            output::line(format_args!(
+                "waited for input: {:.1}% of the time ({}, {})",
+                100.0 * input.share,
+                counted(input.files, "file"),
+                counted(input.threads, "thread")
+            ));
+        }
     }
 }

@@ -21,7 +21,7 @@ use crate::header;
 use crate::images::Images;
 use crate::network::{Network, build};
 use crate::plot;
-use crate::printer::{Printer, StepValues};
+use crate::printer::{InputReport, Printer, StepValues};
 use crate::settings::{Mode, Settings};
 use crate::step_time::StepTime;
 use crate::throughput::Throughput;
@@ -90,6 +90,7 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         task,
         step_times: Vec::new(),
         inputs: Duration::ZERO,
+        waited: Duration::ZERO,
     };
     if settings.mode == Mode::Evaluate {
         let mut checkpoints = Checkpoints::new(settings);
@@ -163,8 +164,10 @@ struct StepWorker<'w, 'g> {
     task: u32,
     /// Step numbers and times by activity of the traced steps.
     step_times: Vec<(u64, StepTime)>,
-    /// Time of making the images of the last step.
+    /// Time in which the last step waited for its images.
     inputs: Duration,
+    /// As `inputs`, of all measured steps.
+    waited: Duration,
 }
 
 impl<'g> StepWorker<'_, 'g> {
@@ -178,6 +181,7 @@ impl<'g> StepWorker<'_, 'g> {
         };
         let feeds = pairs.flat_map(feed).collect();
         self.inputs = began.elapsed();
+        self.waited += self.inputs;
         Ok(feeds)
     }
 
@@ -257,6 +261,7 @@ impl<'g> StepWorker<'_, 'g> {
         let began = Instant::now();
         let mut hits = [0.0f64; 2];
         let mut warned = false;
+        self.waited = Duration::ZERO;
         let plots = settings.flags.extensions.plot.is_some() && settings.mode == Mode::Train;
         for step in 1..=settings.steps {
             let at = Instant::now();
@@ -294,8 +299,13 @@ impl<'g> StepWorker<'_, 'g> {
             true => (self.global_step()? - before) as f64 * own as f64,
             false => done * settings.global_batch() as f64,
         };
+        let input = self.images.files.as_ref().map(|files| InputReport {
+            share: self.waited.as_secs_f64() / elapsed.max(1e-9),
+            threads: files.threads,
+            files: files.files,
+        });
         self.printer
-            .total(all / elapsed.max(1e-9), &self.step_times);
+            .total(all / elapsed.max(1e-9), &self.step_times, input);
         Ok(speed.steps)
     }
 

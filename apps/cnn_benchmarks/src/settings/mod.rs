@@ -57,7 +57,7 @@ impl Settings {
         let flags = given.flags;
         validation::check(&flags, &given.names)?;
         crate::learning_rate::check_schedule(&flags.training)?;
-        let data = match flags.input.data_name.as_deref() {
+        let data = match data_name(&flags.input) {
             None | Some("imagenet") => Data::ImageNet,
             Some("cifar10") => Data::Cifar10,
             Some(other) => {
@@ -152,6 +152,12 @@ impl Settings {
         };
         self.steps as f64 * self.global_batch() as f64 / images as f64
     }
+}
+
+/// The name of the data set: given, or that in the name of the folder.
+fn data_name(flags: &crate::flags::InputFlags) -> Option<&str> {
+    let guessed = || crate::input::guess(flags.data_dir.as_deref()?);
+    flags.data_name.as_deref().or_else(guessed)
 }
 
 /// Finds a model by name.

@@ -5,10 +5,6 @@ use crate::flags::{Consistency, Device, Flags, Job};
 /// Flags of features that Thalweg does not have, with advice.
 const UNSUPPORTED: &[(&str, &str)] = &[
     (
-        "data_dir",
-        "images are not read from files: leave it out for synthetic ones",
-    ),
-    (
         "freeze_when_forward_only",
         "leave it out: --forward_only runs the same network with its variables",
     ),
