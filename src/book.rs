@@ -30,6 +30,10 @@ struct Placement;
 #[doc = include_str!("../docs/book/training.md")]
 struct Training;
 
+#[cfg(all(feature = "csv", feature = "image"))]
+#[doc = include_str!("../docs/book/data.md")]
+struct Data;
+
 #[doc = include_str!("../docs/book/models.md")]
 struct Models;
 
