@@ -1,5 +1,7 @@
 //! `thalweg data convert`: each kind of source, and its errors.
 
+use thalweg_data::LmdbReader;
+use thalweg_data::example::Datum;
 use thalweg_image::{decode, size_of};
 
 use super::support::{Folder, fails, works};
@@ -244,6 +246,50 @@ fn cifar_files_become_png_files_with_the_names_of_classes() {
     all.sort();
     let expected = [(1, "airplane", [4, 5, 6]), (10, "truck", [1, 2, 3])];
     assert_eq!(all, expected.map(|(l, t, p)| (l, t.to_owned(), p.to_vec())));
+}
+
+#[test]
+fn lmdb_holds_the_files_of_pictures_with_the_keys_of_caffe() {
+    let folder = Folder::new("lmdb");
+    let source = photos(&folder, 5);
+    let to = folder.at("out");
+    works(&[
+        "data",
+        "convert",
+        &source,
+        "--to",
+        &to,
+        "--format",
+        "lmdb",
+        "--validation",
+        "0.2",
+    ]);
+    assert_eq!(names(&to), ["labels.txt", "train.lmdb", "validation.lmdb"]);
+    let mut seen = Vec::new();
+    for (set, count) in [("train", 8), ("validation", 2)] {
+        let file = LmdbReader::open(format!("{to}/{set}.lmdb")).unwrap();
+        assert_eq!(file.len(), count);
+        let mut cursor = file.cursor();
+        for number in 0..count {
+            let (key, value) = cursor.next().unwrap().unwrap();
+            let key = String::from_utf8(key).unwrap();
+            let name = key.strip_prefix(&format!("{number:08}_")).unwrap();
+            let datum = Datum::parse(&value).unwrap();
+            assert_eq!((datum.channels, datum.height, datum.width), (3, 30, 40));
+            assert!(datum.encoded);
+            let class = ["n01440764", "rose"][datum.label as usize];
+            let file = folder.join("photos").join(class).join(name);
+            assert!(datum.data == std::fs::read(&file).unwrap());
+            seen.push(file);
+        }
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 10);
+    let table = folder.at("x.csv");
+    std::fs::write(&table, "a\n1\n").unwrap();
+    let error = fails(&["data", "convert", &table, "--to", &to, "--format", "lmdb"]);
+    assert!(error.contains("not the row of a table"), "{error}");
 }
 
 #[test]

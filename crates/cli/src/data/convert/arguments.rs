@@ -9,7 +9,7 @@ use super::picture::PictureOptions;
 use crate::data::record_files::threads;
 use crate::failure::Failure;
 
-/// Convert a folder of pictures, IDX, CIFAR or CSV files to TFRecord files of tf.Example
+/// Convert a folder of pictures, IDX, CIFAR or CSV files to TFRecord files of tf.Example, or to LMDB
 ///
 /// A folder has a folder of pictures for each class. IDX is a file of images and one of labels, as MNIST has them; the
 /// second is found if it has MNIST's name. CIFAR is the binary form: its .bin files, or the folder of its training
@@ -24,13 +24,16 @@ use crate::failure::Failure;
 /// A table gets a feature for each column: integers or floats where all values are such numbers, else texts. A value
 /// that is missing gets no feature. A table is held in memory.
 ///
+/// With --format lmdb a set is a folder NAME.lmdb of Caffe's Datum messages that hold the picture's file. Keys are numbers
+/// with the names of the files, and the label of the first class is 0.
+///
 /// Examples are shuffled by the seed. Files appear under their names once all are complete.
 #[derive(Args)]
 pub(crate) struct Convert {
     /// A folder, one or two IDX files, CIFAR files, or a CSV file
     #[arg(required = true)]
     pub(super) source: Vec<PathBuf>,
-    /// The folder of the files NAME-00000-of-00004 and so on, or a single file NAME.tfrecord
+    /// The folder of the files NAME-00000-of-00004 and so on, or a single file of the ending .tfrecord
     #[arg(long, value_name = "DIR|FILE")]
     pub(super) to: PathBuf,
     /// The kind of the source; without it, its names and first bytes decide
@@ -39,9 +42,12 @@ pub(crate) struct Convert {
     /// The name that the files start with
     #[arg(long, default_value = "train")]
     pub(super) name: String,
-    /// Number of files
-    #[arg(long, default_value_t = 4, value_name = "N")]
-    pub(super) shards: usize,
+    /// The format of the files
+    #[arg(long, default_value = "tfrecord")]
+    pub(super) format: RecordFormat,
+    /// Number of TFRecord files; 4 without it
+    #[arg(long, value_name = "N")]
+    pub(super) shards: Option<usize>,
     /// Compression of the files
     #[arg(long, default_value = "none", value_name = "METHOD")]
     pub(super) compression: Packing,
@@ -57,9 +63,9 @@ pub(crate) struct Convert {
     /// Quality of the JPEG files that --resize makes, 1 to 100
     #[arg(long, default_value_t = 95, value_name = "N")]
     pub(super) quality: u8,
-    /// The label of the first class
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(super) first_label: i64,
+    /// The label of the first class; without it, 1 in TFRecord files and 0 in LMDB
+    #[arg(long, value_name = "N")]
+    pub(super) first_label: Option<i32>,
     /// Leave pictures out that do not decode, and list them
     #[arg(long)]
     pub(super) skip_damaged: bool,
@@ -87,8 +93,15 @@ pub(super) enum Kind {
     Csv,
 }
 
+/// Format of files of records.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum RecordFormat {
+    Tfrecord,
+    Lmdb,
+}
+
 /// Compression of TFRecord files.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Packing {
     None,
     Gzip,
@@ -111,7 +124,11 @@ impl Convert {
         PictureOptions {
             shorter_side: self.resize,
             quality: self.quality,
-            first_label: self.first_label,
+            first_label: self.first_label.unwrap_or(match self.format {
+                RecordFormat::Tfrecord => 1,
+                RecordFormat::Lmdb => 0,
+            }),
+            datum: self.format == RecordFormat::Lmdb,
         }
     }
 

@@ -1,4 +1,4 @@
-//! `thalweg data convert`: pictures and tables to TFRecord files.
+//! `thalweg data convert`: pictures and tables to TFRecord files and LMDB.
 
 mod arguments;
 mod picture;
@@ -6,12 +6,12 @@ mod plan;
 mod source;
 mod staging;
 mod table;
+mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
-use thalweg_data::RecordWriter;
 use thalweg_data::pipeline::from_vec;
 use thalweg_tensor::text::counted;
 
@@ -19,6 +19,7 @@ pub(super) use self::arguments::Convert;
 use self::plan::{Plan, RecordSet};
 use self::source::{Made, Source};
 use self::staging::Staging;
+use self::writer::Writer;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
@@ -71,12 +72,11 @@ impl Convert {
         for set in &plan.sets {
             let mut written = Written::new(set);
             for (file, examples) in set.shards() {
-                let mut writer =
-                    RecordWriter::create(staging.path(file), self.compression.compression())?;
+                let mut writer = Writer::create(&staging.path(file), self)?;
                 for _ in examples {
                     match made.next().ok_or("the source has ended too early")?? {
-                        Made::Record(record) => {
-                            writer.write(&record)?;
+                        Made::Record { name, record } => {
+                            writer.add(&name, &record)?;
                             written.records += 1;
                         }
                         Made::Damaged(reason) if self.skip_damaged => skipped.push(reason),

@@ -1,6 +1,6 @@
-//! Pictures as records with ImageNet's keys.
+//! Pictures as records: tf.Example with ImageNet's keys, Caffe's Datum.
 
-use thalweg_data::example::ExampleWriter;
+use thalweg_data::example::{Datum, ExampleWriter};
 use thalweg_image::encode::{self, JpegOptions};
 use thalweg_image::pixels::{Method, Resize};
 use thalweg_image::{Format, Image, ImageError, Size, decode};
@@ -15,7 +15,9 @@ pub(super) struct PictureOptions {
     /// Quality of JPEG files that are made.
     pub(super) quality: u8,
     /// Label of the first class.
-    pub(super) first_label: i64,
+    pub(super) first_label: i32,
+    /// `true` for Caffe's Datum, `false` for tf.Example.
+    pub(super) datum: bool,
 }
 
 /// The class and the name of a picture.
@@ -109,7 +111,10 @@ fn record(picture: &Encoded, about: &About<'_>, options: &PictureOptions) -> Vec
         1 | 2 => "Grayscale",
         _ => "RGB",
     };
-    let label = options.first_label.saturating_add(about.class as i64);
+    let label = options.first_label.saturating_add(about.class as i32);
+    if options.datum {
+        return datum(picture, label);
+    }
     let mut example = ExampleWriter::new()
         .bytes(keys::ENCODED, [&picture.file])
         .bytes(keys::FORMAT, [picture.format.to_string()])
@@ -118,12 +123,27 @@ fn record(picture: &Encoded, about: &About<'_>, options: &PictureOptions) -> Vec
         .ints(keys::HEIGHT, &[size.height as i64])
         .ints(keys::WIDTH, &[size.width as i64])
         .bytes(keys::FILENAME, [about.filename])
-        .ints(keys::LABEL, &[label])
+        .ints(keys::LABEL, &[label.into()])
         .bytes(keys::TEXT, [about.text]);
     if is_synset(about.text) {
         example = example.bytes(keys::SYNSET, [about.text]);
     }
     example.finish()
+}
+
+/// A Datum that holds the file of a picture.
+fn datum(picture: &Encoded, label: i32) -> Vec<u8> {
+    // An empty message is a Datum without a value in any field.
+    let empty = Datum::parse(&[]).map(|datum| Datum {
+        channels: picture.size.channels as i32,
+        height: picture.size.height as i32,
+        width: picture.size.width as i32,
+        data: &picture.file,
+        label,
+        encoded: true,
+        ..datum
+    });
+    empty.map(|datum| datum.to_vec()).unwrap_or_default()
 }
 
 /// `true` for a WordNet number of a noun: n and eight digits.

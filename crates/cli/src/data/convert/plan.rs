@@ -5,11 +5,16 @@ use std::path::{Path, PathBuf};
 
 use thalweg_checkpoint::disk;
 
-use super::arguments::Convert;
+use super::arguments::{Convert, Packing, RecordFormat};
 use crate::failure::Failure;
 
 /// Name of the file of class names.
 const LABELS: &str = "labels.txt";
+
+/// Name of the set of validation.
+const VALIDATION: &str = "validation";
+
+const DEFAULT_SHARDS: usize = 4;
 
 /// Largest number of files of a set: their numbers have five digits.
 const MAX_SHARDS: usize = 99_999;
@@ -56,7 +61,10 @@ impl Plan {
         if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
             return Err(format!("--name {name}: give the start of a file's name").into());
         }
-        let shards = convert.shards;
+        if convert.format == RecordFormat::Lmdb {
+            return Plan::of_lmdb(convert, examples);
+        }
+        let shards = convert.shards.unwrap_or(DEFAULT_SHARDS);
         if !(1..=MAX_SHARDS).contains(&shards) {
             return Err(format!("--shards {shards}: give 1 to {MAX_SHARDS}").into());
         }
@@ -65,21 +73,17 @@ impl Plan {
             return Plan::of_one_file(convert, examples);
         }
         let folder = convert.to.clone();
-        let mut sets = vec![RecordSet::new(&folder, name, shards, examples)];
+        let count = validation_examples(convert, examples)?;
+        let mut sets = vec![RecordSet::new(&folder, name, shards, examples - count)];
         if let Some(share) = convert.validation {
-            let count = validation_examples(share, examples)?;
-            if name == "validation" {
-                return Err("--name validation is the name of the files of --validation".into());
-            }
             let files = ((shards as f64 * share).round() as usize).clamp(1, count);
-            sets[0].examples -= count;
-            sets.push(RecordSet::new(&folder, "validation", files, count));
+            sets.push(RecordSet::new(&folder, VALIDATION, files, count));
         }
         for set in &sets {
             if set.files.len() > set.examples {
                 return Err(format!(
-                    "--shards {shards}: there are {} examples for `{}`, so give at most {}",
-                    set.examples, set.name, set.examples
+                    "{shards} files of `{}`: it has {} examples, so give at most --shards {}",
+                    set.name, set.examples, set.examples
                 )
                 .into());
             }
@@ -87,9 +91,32 @@ impl Plan {
         Ok(Plan { folder, sets })
     }
 
+    /// A folder for each set.
+    fn of_lmdb(convert: &Convert, examples: usize) -> Result<Plan, Failure> {
+        if convert.shards.is_some() || convert.compression != Packing::None {
+            return Err("--format lmdb: leave out --shards and --compression".into());
+        }
+        let count = validation_examples(convert, examples)?;
+        let set = |name: &str, examples| RecordSet {
+            name: name.to_owned(),
+            files: vec![convert.to.join(format!("{name}.lmdb"))],
+            examples,
+        };
+        let mut sets = vec![set(&convert.name, examples - count)];
+        if count > 0 {
+            sets.push(set(VALIDATION, count));
+        }
+        Ok(Plan {
+            folder: convert.to.clone(),
+            sets,
+        })
+    }
+
     fn of_one_file(convert: &Convert, examples: usize) -> Result<Plan, Failure> {
-        if convert.validation.is_some() {
-            return Err("--validation makes two sets: give a folder after --to".into());
+        if convert.validation.is_some() || convert.shards.is_some_and(|n| n > 1) {
+            return Err(
+                "--validation and --shards make several files: give a folder after --to".into(),
+            );
         }
         let folder = convert.to.parent().map(Path::to_owned).unwrap_or_default();
         let set = RecordSet {
@@ -176,7 +203,13 @@ impl Plan {
 }
 
 /// Number of examples for validation.
-fn validation_examples(share: f64, examples: usize) -> Result<usize, Failure> {
+fn validation_examples(convert: &Convert, examples: usize) -> Result<usize, Failure> {
+    let Some(share) = convert.validation else {
+        return Ok(0);
+    };
+    if convert.name == VALIDATION {
+        return Err("--name validation is the name of the files of --validation".into());
+    }
     let count = (examples as f64 * share).round();
     if !(share > 0.0 && share < 1.0 && count >= 1.0 && count < examples as f64) {
         return Err(format!(

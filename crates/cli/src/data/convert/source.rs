@@ -1,13 +1,16 @@
 //! Sources of examples: folders of pictures, IDX, CIFAR and CSV files.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use thalweg_data::pipeline::{Stage, cifar10, cifar100};
-use thalweg_data::{CIFAR_BYTES, CifarImage, DataError, Idx, ImageFolder, Pipeline, read_file};
+use thalweg_data::pipeline::Stage;
+use thalweg_data::{
+    CIFAR_BYTES, CifarImage, DataError, Idx, ImageFolder, Pipeline, cifar10, cifar100, read_file,
+};
 use thalweg_image::pixels::planes_to_pixels;
 use thalweg_image::{Image, ImageError, Size};
 
-use super::arguments::{Convert, Kind};
+use super::arguments::{Convert, Kind, RecordFormat};
 use super::picture::{About, PictureOptions, of_file, of_image};
 use super::table::Table;
 use crate::failure::Failure;
@@ -37,7 +40,11 @@ pub(super) enum Source {
 
 /// A record that was made of an example, or the reason why there is none.
 pub(super) enum Made {
-    Record(Vec<u8>),
+    Record {
+        /// Name of the picture's file; empty for a row of a table.
+        name: String,
+        record: Vec<u8>,
+    },
     /// The picture does not decode: its name, and the reason.
     Damaged(String),
 }
@@ -85,6 +92,7 @@ impl Source {
                 let image = Image::new(Size::new(height, width, 1), pixels);
                 made(
                     &name,
+                    &name,
                     image.and_then(|i| of_image(i, &about(labels[number]), options)),
                 )
             }
@@ -94,11 +102,15 @@ impl Source {
                     .and_then(|()| Image::new(CIFAR_SIZE, pixels));
                 made(
                     &name,
+                    &name,
                     image.and_then(|i| of_image(i, &about(labels[number]), options)),
                 )
             }
             Source::Table(table) => {
-                let record = table.record(number).map(Made::Record);
+                let record = table.record(number).map(|record| Made::Record {
+                    name: String::new(),
+                    record,
+                });
                 record.map_err(|reason| DataError::Function(reason.into()))
             }
         }
@@ -118,15 +130,24 @@ fn picture_file(
         filename: &filename,
     };
     made(
-        &path.display().to_string(),
+        &filename,
+        path.display(),
         of_file(read_file(path)?, &about, options),
     )
 }
 
-fn made(name: &str, record: Result<Vec<u8>, ImageError>) -> Result<Made, DataError> {
+/// The result for a picture of this file name. `shown` names it in messages.
+fn made(
+    filename: &str,
+    shown: impl Display,
+    record: Result<Vec<u8>, ImageError>,
+) -> Result<Made, DataError> {
     Ok(match record {
-        Ok(record) => Made::Record(record),
-        Err(e) => Made::Damaged(format!("{name}: {e}")),
+        Ok(record) => Made::Record {
+            name: filename.to_owned(),
+            record,
+        },
+        Err(e) => Made::Damaged(format!("{shown}: {e}")),
     })
 }
 
@@ -181,6 +202,9 @@ fn rank(path: &Path) -> Result<Option<usize>, DataError> {
 pub(super) fn open(kind: Kind, paths: &[PathBuf], convert: &Convert) -> Result<Source, Failure> {
     if matches!(kind, Kind::Folder | Kind::Csv) && paths.len() > 1 {
         return Err(format!("{}: give one source", paths[1].display()).into());
+    }
+    if kind == Kind::Csv && convert.format == RecordFormat::Lmdb {
+        return Err("--format lmdb: a Datum holds a picture, not the row of a table".into());
     }
     match kind {
         Kind::Folder => Ok(Source::Folder(ImageFolder::scan(&paths[0])?)),

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use super::plan::Plan;
 use crate::failure::Failure;
 
+/// Name of the file in a folder of LMDB.
+const DATA_FILE: &str = "data.mdb";
+
 /// Folder of files that are not complete. It is removed when it is dropped.
 pub(super) struct Staging {
     folder: PathBuf,
@@ -39,7 +42,11 @@ impl Staging {
     pub(super) fn sync(&self, file: &Path) -> Result<u64, Failure> {
         let path = self.path(file);
         let synced = || {
-            let file = OpenOptions::new().append(true).open(&path)?;
+            let path = match path.is_dir() {
+                true => path.join(DATA_FILE),
+                false => path,
+            };
+            let file = OpenOptions::new().append(true).open(path)?;
             file.sync_all()?;
             Ok(file.metadata()?.len())
         };
@@ -56,7 +63,10 @@ impl Staging {
             if let Err(e) = std::fs::rename(self.path(file), file) {
                 for file in &files[..done] {
                     // The conversion has failed already.
-                    let _ = std::fs::remove_file(file);
+                    let _ = match file.is_dir() {
+                        true => std::fs::remove_dir_all(file),
+                        false => std::fs::remove_file(file),
+                    };
                 }
                 return Err(wrong(file, &e));
             }
