@@ -96,6 +96,15 @@ def crop(s, label, image, boxes_, numbers, size, **attrs):
     """One case."""
     given = {"image": image, "boxes": boxes_, "box_ind": numbers, "crop_size": ivec(*size)}
     exact(s, "CropAndResize", label, **given, **attrs)
+    grads = rnd(f32, [len(boxes_), *size, image.shape[3]])
+    method = {"method": attrs.get("method", "bilinear")}
+    given = {"grads": grads, "boxes": boxes_, "box_ind": numbers}
+    if image.dtype in (f32, f64):
+        dims = np.array(image.shape, i32)
+        wanted = {"image_size": dims, "T": image.dtype.type} | method
+        s.case("CropAndResizeGradImage", label, audit=False, tol=(1e-5, 1e-5), **given, **wanted)
+    if method["method"] == "bilinear":
+        s.case("CropAndResizeGradBoxes", label, audit=False, tol=(1e-4, 1e-4), image=image, **given)
 
 
 def boxes(s):

@@ -252,6 +252,16 @@ fn sizes() -> Vec<GradientCase> {
             ));
         }
     }
+    for method in ["bilinear", "nearest"] {
+        let name = format!("CropAndResize {method}, to the image");
+        all.push(single(&name, vec![mixed(&[2, 3, 4, 2], 1)], move |g, x| {
+            let boxes = g.constant([[0.1f32, 0.2, 0.7, 0.9], [-0.5, 0.3, 0.5, 1.4]]);
+            let node = g.op("CropAndResize").input(x[0]).input(boxes);
+            let node = node.input(g.constant([1i32, 0]));
+            let node = node.input(g.constant([3i32, 2])).attr("method", method);
+            vec![node.output()]
+        }));
+    }
     all
 }
 

@@ -1,16 +1,19 @@
 //! CropAndResize: windows of images, each resized.
 
+use smallvec::smallvec;
 use thalweg_cpu::number::Number;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
-use thalweg_graph::op::{arg, arg_of, float_attr, str_attr, type_attr};
-use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_graph::op::{Gradient, InputGradients, arg, arg_of, float_attr, str_attr, type_attr};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use crate::support::shape_inputs::{checked_shape, invalid_value, vector_length};
 use crate::support::widened::widened;
 
+/// The attribute of interpolation.
+pub(super) const METHOD: &str = "method";
 /// Dtypes of pixels; unlike other ops on images, without `bf16`.
-const PIXELS: &[DType] = &[
+pub(super) const PIXELS: &[DType] = &[
     DType::U8,
     DType::U16,
     DType::I8,
@@ -24,7 +27,7 @@ const PIXELS: &[DType] = &[
 
 /// Positions in the image of the pixels of a crop along an axis, from `start` to `end` in shares of the image.
 #[derive(Clone, Copy)]
-struct Axis {
+pub(super) struct Axis {
     start: f32,
     end: f32,
     /// Pixels of the image.
@@ -34,8 +37,19 @@ struct Axis {
 }
 
 impl Axis {
+    /// The axes of a box: of lines, and of columns.
+    pub(super) fn pair(bounds: [f32; 4], from: [usize; 2], to: [usize; 2]) -> (Axis, Axis) {
+        let axis = |i: usize| Axis {
+            start: bounds[i],
+            end: bounds[i + 2],
+            from: from[i],
+            to: to[i],
+        };
+        (axis(0), axis(1))
+    }
+
     /// Position of pixel `i`, or none outside of the image.
-    fn position(&self, i: usize) -> Option<f32> {
+    pub(super) fn position(&self, i: usize) -> Option<f32> {
         let last = self.from as f32 - 1.0;
         let at = match self.to > 1 {
             true => {
@@ -75,6 +89,44 @@ impl<T: Number> Source<'_, T> {
     }
 }
 
+/// The image of a box.
+pub(super) fn image_number(
+    element: usize,
+    number: i32,
+    batch: usize,
+) -> Result<usize, KernelError> {
+    let found = usize::try_from(number).ok().filter(|&n| n < batch);
+    found.ok_or_else(|| {
+        KernelError::Invalid(format!(
+            "box {element} is one of image {number}, but there are {batch} images"
+        ))
+    })
+}
+
+/// Checks the shapes of boxes, input `boxes`, and of the numbers of their images, input `numbers`, for as many crops.
+pub(super) fn crops_of(
+    cx: &Infer<'_>,
+    crops: &Shape,
+    boxes: usize,
+    numbers: usize,
+) -> Result<Option<usize>, InferError> {
+    let corners = cx.ranked(boxes, 2)?;
+    if corners.dim(1).is_some_and(|n| n != 4) {
+        let text = "a box is two corners, so the second dimension must be 4";
+        return Err(invalid_value(boxes, text));
+    }
+    let counts = [crops.dim(0), corners.dim(0), cx.ranked(numbers, 1)?.dim(0)];
+    let mut known = counts.into_iter().flatten();
+    let first = known.next();
+    match known.find(|&n| Some(n) != first) {
+        Some(_) => Err(invalid_value(
+            numbers,
+            format!("there are not as many crops, boxes and numbers of images: {counts:?}"),
+        )),
+        None => Ok(first),
+    }
+}
+
 /// Options of a node, and the dimensions of its images and crops.
 struct Options {
     images: [usize; 4],
@@ -101,26 +153,14 @@ fn run<T: Number>(cx: &KernelCx<'_>, o: &Options) -> Result<(), KernelError> {
                 reason: format!("the box {bounds:?} is not finite"),
             });
         }
-        let Some(image) = usize::try_from(number).ok().filter(|&n| n < batch) else {
-            return Err(KernelError::Element {
-                input: 2,
-                element,
-                reason: format!("{number} is the number of no image: there are {batch}"),
-            });
-        };
+        let image = image_number(element, number, batch)?;
         let all = height * width * channels;
         let source = Source {
             image: &images[image * all..][..all],
             width,
             channels,
         };
-        let axis = |i: usize, from: usize, to: usize| Axis {
-            start: bounds[i],
-            end: bounds[i + 2],
-            from,
-            to,
-        };
-        let (down, across) = (axis(0, height, lines), axis(1, width, columns));
+        let (down, across) = Axis::pair(*bounds, [height, width], [lines, columns]);
         for (i, out) in out.chunks_exact_mut(columns * channels).enumerate() {
             let y = down.position(i);
             for (j, out) in out.chunks_exact_mut(channels).enumerate() {
@@ -148,7 +188,7 @@ fn prepare<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let options = Options {
         images,
         crops,
-        nearest: p.node.attrs.str("method") == "nearest",
+        nearest: p.node.attrs.str(METHOD) == "nearest",
         outside: p.node.attrs.float("extrapolation_value"),
     };
     let n = p.outputs.first().map_or(0, |o| o.elements());
@@ -156,24 +196,13 @@ fn prepare<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 }
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    let (image, boxes, numbers) = (cx.ranked(0, 4)?, cx.ranked(1, 2)?, cx.ranked(2, 1)?);
+    let image = cx.ranked(0, 4)?;
     for axis in [1, 2] {
         if image.dim(axis) == Some(0) {
             return Err(invalid_value(0, "images have no pixels"));
         }
     }
-    if boxes.dim(1).is_some_and(|n| n != 4) {
-        let text = "a box is two corners, so the second dimension must be 4";
-        return Err(invalid_value(1, text));
-    }
-    if let (Some(a), Some(b)) = (boxes.dim(0), numbers.dim(0))
-        && a != b
-    {
-        return Err(invalid_value(
-            2,
-            format!("{b} numbers of images for {a} boxes"),
-        ));
-    }
+    let count = crops_of(cx, &Shape::of_rank(4), 1, 2)?;
     if vector_length(cx, 3)?.is_some_and(|n| n != 2) {
         return Err(invalid_value(3, "a size is a height and a width"));
     }
@@ -184,11 +213,27 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
             _ => return Err(invalid_value(3, format!("a side of {n} is not positive"))),
         }
     }
-    let count = boxes.dim(0).or(numbers.dim(0));
     let shape = Shape::partial([count, sides[0], sides[1], image.dim(3)]);
     let shape = checked_shape(3, shape)?;
     cx.set(0, shape);
     Ok(())
+}
+
+/// The images have one if they are floats; the boxes have that of bilinear interpolation in any case, as in TensorFlow.
+fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let (image, graph) = (g.input(0), g.graph());
+    let [boxes, numbers] = [g.input(1), g.input(2)];
+    let node = graph.op("CropAndResizeGradBoxes").input(g.grad());
+    let of_boxes = node.input(image).input(boxes).input(numbers).output();
+    if !matches!(image.dtype(), DType::F16 | DType::F32 | DType::F64) {
+        return smallvec![None, Some(of_boxes)];
+    }
+    let size = graph.op("Shape").input(image).output();
+    let node = graph.op("CropAndResizeGradImage").input(g.grad());
+    let node = node.input(boxes).input(numbers).input(size);
+    let node = node.attr("T", image.dtype());
+    let node = node.attr(METHOD, g.attrs().str(METHOD));
+    smallvec![Some(node.output()), Some(of_boxes)]
 }
 
 /// Resizes windows of images.
@@ -205,10 +250,11 @@ pub(crate) static CROP_AND_RESIZE: Op = Op {
         outputs: &[arg_of("crops", DType::F32)],
         attrs: &[
             type_attr("T", PIXELS),
-            str_attr("method", "bilinear", &["bilinear", "nearest"]),
+            str_attr(METHOD, "bilinear", &["bilinear", "nearest"]),
             float_attr("extrapolation_value", 0.0),
         ],
         shape,
+        gradient: Gradient::Rule(gradient),
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {

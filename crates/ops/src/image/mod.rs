@@ -5,6 +5,7 @@
 mod boxes;
 mod color;
 mod crop_and_resize;
+mod crop_and_resize_grad;
 mod decode;
 mod distorted_box;
 mod encode;
@@ -37,6 +38,8 @@ pub(crate) static OPS: &[&Op] = &[
     &color::RGB_TO_HSV,
     &color::HSV_TO_RGB,
     &crop_and_resize::CROP_AND_RESIZE,
+    &crop_and_resize_grad::CROP_AND_RESIZE_GRAD_IMAGE,
+    &crop_and_resize_grad::CROP_AND_RESIZE_GRAD_BOXES,
     &boxes::DRAW_BOUNDING_BOXES,
     &boxes::DRAW_BOUNDING_BOXES_V2,
     &non_max_suppression::NON_MAX_SUPPRESSION,
