@@ -18,6 +18,7 @@ use thalweg_session::{
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{Memory, Tensor};
 use thalweg_train::saved_model::signatures;
+use thalweg_train::{queue_runners, with_queue_runners};
 
 use crate::arrays;
 use crate::failure::Failure;
@@ -34,7 +35,7 @@ use crate::restore::Restore;
 ///
 /// NAME is an output's name: `node:1`, or `node` for the first output of a node; with --signature also its name
 /// in the signature. A SavedModel's variables are restored, and so are those of a graph with
-/// --checkpoint.
+/// --checkpoint. The queue runners that a MetaGraph lists fill its queues meanwhile.
 #[derive(Args)]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -183,29 +184,36 @@ impl Run {
             let ran = session.run(init, &[]);
             ran.map_err(|e| error_text(&graph, &e))?;
         }
+        let runners = match &loaded.meta {
+            Some(meta) => queue_runners(&graph, meta)?,
+            None => Vec::new(),
+        };
         let progress = Progress::new("step", self.steps, self.json);
         let mut kept = Vec::new();
         let (mut traces, mut last) = (Vec::new(), Trace::default());
-        for number in 0..self.steps {
-            let (fetched, trace) = session
-                .step_with(&step, &feeds, &self.step_options(number))
-                .map_err(|e| format!("step {number}: {}", error_text(&graph, &e)))?;
-            traces.extend(
-                self.profile
-                    .then(|| trace.clone())
-                    .filter(|t| !t.events.is_empty()),
-            );
-            last = trace;
-            kept.clear();
-            for (index, name) in fetches.iter().enumerate() {
-                let tensor = fetched.tensor(index)?;
-                if let Some(results) = &mut results {
-                    results.add(&format!("{name}/{number}"), tensor)?;
+        with_queue_runners(&session, &runners, || -> Result<(), Failure> {
+            for number in 0..self.steps {
+                let (fetched, trace) = session
+                    .step_with(&step, &feeds, &self.step_options(number))
+                    .map_err(|e| format!("step {number}: {}", error_text(&graph, &e)))?;
+                traces.extend(
+                    self.profile
+                        .then(|| trace.clone())
+                        .filter(|t| !t.events.is_empty()),
+                );
+                last = trace;
+                kept.clear();
+                for (index, name) in fetches.iter().enumerate() {
+                    let tensor = fetched.tensor(index)?;
+                    if let Some(results) = &mut results {
+                        results.add(&format!("{name}/{number}"), tensor)?;
+                    }
+                    kept.push((name, tensor.dtype(), tensor.dims().to_vec()));
                 }
-                kept.push((name, tensor.dtype(), tensor.dims().to_vec()));
+                progress.at(number + 1);
             }
-            progress.at(number + 1);
-        }
+            Ok(())
+        })?;
         let seconds = progress.seconds();
         drop(progress);
         if let Some(results) = results {

@@ -769,6 +769,18 @@ pub mod meta_graph_def {
         >,
     }
 }
+/// An entry of the collection queue_runners.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueueRunnerDef {
+    #[prost(string, tag = "1")]
+    pub queue_name: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    pub enqueue_op_name: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "3")]
+    pub close_op_name: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub cancel_op_name: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SavedModel {
     #[prost(int64, tag = "1")]

@@ -9,6 +9,7 @@
 //! | [`saver_nodes`] | TensorFlow's nodes that save and restore |
 //! | [`saved_model`] | TensorFlow's SavedModels |
 //! | [`values`] | variables of a session, read and assigned; frozen graphs |
+//! | `queue_runners` | [`queue_runners`], [`with_queue_runners`]: threads that fill the queues of a graph |
 //! | [`early_stopping`] | [`EarlyStopping`] |
 //! | `stop_signal` | Ctrl-C and SIGTERM as a flag; `hooks` has its hook (feature `signals`) |
 //! | `steps` | [`Steps`]: the trait of sessions that all of these use |
@@ -47,6 +48,7 @@ pub mod hooks;
 mod initialize;
 mod log;
 mod monitored;
+mod queue_runners;
 pub mod run_metadata;
 pub mod saved_model;
 pub mod saver_nodes;
@@ -60,6 +62,7 @@ pub use early_stopping::{EarlyStopping, Progress};
 pub use error::{StepFailure, TrainError};
 pub use initialize::initialize_missing;
 pub use monitored::{MonitoredSession, MonitoredTrainingSession, Role, Scaffold};
+pub use queue_runners::{QueueRunner, queue_runners, with_queue_runners};
 pub use run_metadata::run_metadata;
 pub use saved_model::{ModelOptions, SavedModel, SavedModelError, save_model};
 pub use saver_nodes::{SavedVariable, SaverNodes, SaverOptions};

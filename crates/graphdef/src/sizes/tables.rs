@@ -554,6 +554,20 @@ impl Measured for crate::messages::MetaGraphDef {
     const TABLE: &'static Table = &META_GRAPH_DEF;
 }
 
+static QUEUE_RUNNER_DEF: Table = Table {
+    bytes: size_of::<crate::messages::QueueRunnerDef>(),
+    fields: &[
+        (1, Field::Bytes),
+        (2, Field::BytesList),
+        (3, Field::Bytes),
+        (4, Field::Bytes),
+    ],
+};
+
+impl Measured for crate::messages::QueueRunnerDef {
+    const TABLE: &'static Table = &QUEUE_RUNNER_DEF;
+}
+
 static SAVED_MODEL: Table = Table {
     bytes: size_of::<crate::messages::SavedModel>(),
     fields: &[

@@ -325,6 +325,15 @@ impl SessionError {
         }
         matches!(self, SessionError::Kernel { source, .. } if of(source))
     }
+
+    /// `true` if the step was cancelled, or something that it waited for, such as an enqueue into a queue that is closed.
+    pub fn is_cancelled(&self) -> bool {
+        match self {
+            SessionError::Cancelled { .. } => true,
+            SessionError::Kernel { source, .. } => matches!(source, KernelError::Cancelled(_)),
+            _ => false,
+        }
+    }
 }
 
 /// The sentence of [`fmt::Display`]: a program that returns the error from `main` prints it, and so does `unwrap`.
