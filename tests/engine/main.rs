@@ -20,6 +20,7 @@ mod graph_errors;
 mod hook_intervals;
 mod image_files;
 mod input;
+mod input_resume;
 mod layer_arguments;
 mod layer_cases;
 mod layer_options;

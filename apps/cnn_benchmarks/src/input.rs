@@ -90,6 +90,14 @@ impl FileInput {
         })
     }
 
+    /// Goes to the batch of this number.
+    ///
+    /// # Errors
+    /// As [`FileInput::next`].
+    pub fn seek(&mut self, batch: u64) -> Result<()> {
+        Ok(self.batches.seek(batch)?)
+    }
+
     /// The next batch.
     ///
     /// # Errors

@@ -105,6 +105,7 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         }
         return Ok(());
     }
+    worker.resume_input()?;
     worker.warm_up()?;
     let speeds = worker.measure()?;
     // Of several workers the first one draws.
@@ -183,6 +184,18 @@ impl<'g> StepWorker<'_, 'g> {
         self.inputs = began.elapsed();
         self.waited += self.inputs;
         Ok(feeds)
+    }
+
+    /// Goes to the batch that a restored training was at: each step has taken one for each tower.
+    fn resume_input(&mut self) -> Result<()> {
+        if self.settings.flags.output.train_dir.is_none() {
+            return Ok(());
+        }
+        let steps = self.global_step()?;
+        if let Some(files) = &mut self.images.files {
+            files.seek(steps.max(0) as u64 * self.settings.towers as u64)?;
+        }
+        Ok(())
     }
 
     /// Runs a step with a trace.
