@@ -7,15 +7,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::json;
 use thalweg_data::DataError;
-use thalweg_data::example::Example;
-use thalweg_data::pipeline::{Remainder, records};
+use thalweg_data::Pipeline;
+use thalweg_data::pipeline::Remainder;
 use thalweg_image::pixels::{Resize, flip_left_right};
 use thalweg_image::preprocess::{Draws, Normalize, Training, Workspace};
 use thalweg_image::{BoxSampler, Decoder, ImageError, Size, size_of};
 use thalweg_tensor::{DType, Tensor};
 
-use super::keys;
-use super::record_files::{expanded, first_bytes, threads};
+use super::record_files::{Pictures, expanded, threads};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::table;
@@ -25,12 +24,12 @@ const SAMPLE_BYTES: usize = 256 << 20;
 
 /// Measure the images per second of each stage: read, decode, crop and resize, batch; and of all together
 ///
-/// The pictures are those under image/encoded. Preprocessing is that of tf_cnn_benchmarks for training, without other
+/// The pictures are those under image/encoded, and in LMDB those of Caffe's Datum. Preprocessing is that of tf_cnn_benchmarks for training, without other
 /// colours. Each stage is measured alone, on one thread; then the whole pipeline, with so many threads for decoding and
 /// resizing. Files that were read before come from the memory of the system: for a cold disk, drop its caches first.
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// TFRecord files, compressed or not, or patterns such as 'data/train-*'
+    /// TFRecord files, compressed or not, folders of LMDB, or patterns such as 'data/train-*'
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Number of threads that decode and resize; without it, that of the cores
@@ -74,9 +73,6 @@ impl Bench {
         let files = expanded(&self.files)?;
         let threads = threads(self.threads)?;
         let (read, sample) = self.read(&files)?;
-        if sample.is_empty() {
-            return Err("the records have no pictures under image/encoded".into());
-        }
         let [decode, resize] = self.preprocess(&sample)?;
         let stage = |name, threads, seconds| Stage {
             name,
@@ -112,26 +108,23 @@ impl Bench {
     /// Reads and parses records, and returns the seconds for each, and pictures of them.
     fn read(&self, files: &[PathBuf]) -> Result<(f64, Vec<Vec<u8>>), Failure> {
         let (mut sample, mut bytes) = (Vec::new(), 0);
-        for record in records(files.to_vec()) {
-            let picture = picture(&record?)?;
+        for picture in pictures(files) {
+            let picture = picture?;
             bytes += picture.len();
             sample.push(picture);
             if bytes > SAMPLE_BYTES {
                 break;
             }
         }
+        if sample.is_empty() {
+            return Err("the files have no records".into());
+        }
         let (start, mut count) = (Instant::now(), 0);
-        'passes: loop {
-            for record in records(files.to_vec()) {
-                let record = record?;
-                std::hint::black_box(Example::parse(&record)?.len());
-                count += 1;
-                if start.elapsed() >= self.least() {
-                    break 'passes;
-                }
-            }
-            if count == 0 {
-                return Err("the files have no records".into());
+        for picture in pictures(files).repeat(None) {
+            std::hint::black_box(picture?.len());
+            count += 1;
+            if start.elapsed() >= self.least() {
+                break;
             }
         }
         Ok((start.elapsed().as_secs_f64() / f64::from(count), sample))
@@ -183,14 +176,14 @@ impl Bench {
         let training = Training::new(self.side(), self.side());
         // The buffers of the threads.
         let workspaces = Mutex::new(Vec::new());
-        let mut batches = records(files.to_vec())
+        let mut batches = pictures(files)
             .repeat(None)
             .enumerate()
-            .map_parallel(threads, move |(number, record)| {
+            .map_parallel(threads, move |(number, file)| {
                 let free = || workspaces.lock().unwrap_or_else(PoisonError::into_inner);
                 let taken: Option<Workspace> = free().pop();
                 let mut workspace = taken.unwrap_or_default();
-                let image = train(&training, number, &record, &mut workspace);
+                let image = train(&training, number, &file, &mut workspace);
                 free().push(workspace);
                 image
             })
@@ -207,13 +200,9 @@ impl Bench {
     }
 }
 
-/// The picture of a record.
-fn picture(record: &[u8]) -> Result<Vec<u8>, DataError> {
-    let example = Example::parse(record)?;
-    let missing = || DataError::Function(format!("a record has no {}", keys::ENCODED).into());
-    first_bytes(&example, keys::ENCODED)
-        .map(<[u8]>::to_vec)
-        .ok_or_else(missing)
+/// The pictures' files in files of records.
+fn pictures(files: &[PathBuf]) -> Pipeline<Pictures> {
+    Pipeline::new(Pictures::new(files))
 }
 
 /// Decodes a random window of a picture.
@@ -229,15 +218,13 @@ fn window(
     decoder.decode_window(file, window, 3, pixels)
 }
 
-/// A training image of a record.
+/// A training image of a picture's file.
 fn train(
     training: &Training,
     number: u64,
-    record: &[u8],
+    file: &[u8],
     workspace: &mut Workspace,
 ) -> Result<[Tensor; 1], DataError> {
-    let example = Example::parse(record)?;
-    let file = first_bytes(&example, keys::ENCODED).unwrap_or_default();
     let mut image = Tensor::zeros(DType::F32, &[training.height, training.width, 3])?;
     let mut draws = Draws::new(1, number);
     let out = image.as_mut_slice()?;

@@ -5,13 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
-use thalweg_data::example::Example;
 use thalweg_data::{DataError, RecordError};
 use thalweg_image::Decoder;
 use thalweg_tensor::text::counted;
 
-use super::keys;
-use super::record_files::{expanded, first_bytes, open};
+use super::record_files::{Reader, expanded};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
@@ -20,13 +18,14 @@ use crate::table::table;
 /// Verify the checksums of all records, and list damaged records; the exit status is 1 if there are any
 ///
 /// After a record whose data are damaged, the next record is checked. After a damaged length and at a cut end, the rest
-/// of the file cannot be checked: nothing marks where the next record starts.
+/// of the file cannot be checked: nothing marks where the next record starts. LMDB has no checksums: its pages and keys
+/// are checked, and with --decode its pictures.
 #[derive(Args)]
 pub(crate) struct Check {
-    /// TFRecord files, compressed or not, or patterns such as 'data/train-*'
+    /// TFRecord files, compressed or not, folders of LMDB, or patterns such as 'data/train-*'
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Decode the pictures under image/encoded too
+    /// Decode the pictures too: those under image/encoded, or in a Datum
     #[arg(long)]
     decode: bool,
     /// Print the result as JSON
@@ -66,14 +65,14 @@ impl Check {
 
     /// Checks a file, and returns its number of intact records.
     fn check(&self, file: &Path, found: &mut Vec<Damage>) -> Result<u64, Failure> {
-        let mut reader = open(file)?;
+        let mut reader = Reader::open(file)?;
         let (mut record, mut intact) = (0, 0);
         let (mut decoder, mut pixels) = (Decoder::default(), Vec::new());
         let mut data = Vec::new();
         loop {
             let damage = match reader.read_into(&mut data) {
                 Ok(false) => return Ok(intact),
-                Ok(true) if self.decode => decode(&data, &mut decoder, &mut pixels).err(),
+                Ok(true) if self.decode => decode(&reader, &data, &mut decoder, &mut pixels).err(),
                 Ok(true) => None,
                 Err(DataError::Record {
                     source: e @ RecordError::Io(_),
@@ -90,6 +89,15 @@ impl Check {
                     });
                     record += 1;
                     continue;
+                }
+                Err(DataError::Format { offset, reason, .. }) => {
+                    found.push(Damage {
+                        file: file.to_owned(),
+                        record,
+                        offset: Some(offset),
+                        reason,
+                    });
+                    return Ok(intact);
                 }
                 Err(e) => return Err(e.into()),
             };
@@ -117,13 +125,17 @@ fn is_content(error: &RecordError) -> bool {
 }
 
 /// Decodes the picture of a record. The error is its reason.
-fn decode(record: &[u8], decoder: &mut Decoder, pixels: &mut Vec<u8>) -> Result<(), String> {
-    let example = Example::parse(record).map_err(|e| e.to_string())?;
-    match first_bytes(&example, keys::ENCODED) {
-        Some(file) => decoder
-            .decode(file, 0, pixels)
-            .map(drop)
-            .map_err(|e| e.to_string()),
+fn decode(
+    reader: &Reader,
+    record: &[u8],
+    decoder: &mut Decoder,
+    pixels: &mut Vec<u8>,
+) -> Result<(), String> {
+    match reader.picture(record).map_err(|e| e.to_string())? {
+        Some(file) => {
+            let decoded = decoder.decode(file, 0, pixels);
+            decoded.map(drop).map_err(|e| e.to_string())
+        }
         None => Ok(()),
     }
 }

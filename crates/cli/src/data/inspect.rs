@@ -1,16 +1,16 @@
-//! `thalweg data inspect`: contents of files of tf.Example records.
+//! `thalweg data inspect`: contents of files of records.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use thalweg_data::example::{Example, Feature};
+use thalweg_data::example::{Datum, Example, Feature};
 use thalweg_image::size_of;
 use thalweg_tensor::text::counted;
 
 use super::keys;
-use super::record_files::{expanded, first_bytes, first_int, open};
+use super::record_files::{Reader, expanded, first_bytes, first_int};
 use super::sheet::Sheet;
 use crate::failure::Failure;
 use crate::output;
@@ -23,13 +23,13 @@ const MAX_LABELS: usize = 100_000;
 /// Largest number of keys that are told apart.
 const MAX_KEYS: usize = 10_000;
 
-/// Print the contents of TFRecord files: number of records, keys with types and shapes, and a histogram of labels
+/// Print the contents of TFRecord files and LMDB: number of records, keys with types and shapes, and a histogram of labels
 ///
-/// The records are messages tf.Example. Those that are not are counted. Files are read to the end, and their checksums
+/// The records are messages tf.Example, and Caffe's Datum in LMDB. Those that are not are counted. Files are read to the end, and their checksums
 /// are verified.
 #[derive(Args)]
 pub(crate) struct Inspect {
-    /// TFRecord files, compressed or not, or patterns such as 'data/train-*'
+    /// TFRecord files, compressed or not, folders of LMDB, or patterns such as 'data/train-*'
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// The key of the labels
@@ -54,7 +54,7 @@ pub(crate) struct Inspect {
 struct Contents {
     records: u64,
     bytes: u64,
-    /// Records that are no tf.Example.
+    /// Records that are no tf.Example; in LMDB, no Datum.
     others: u64,
     features: BTreeMap<(String, &'static str), KeyStatistics>,
     labels: BTreeMap<i64, LabelStatistics>,
@@ -87,15 +87,15 @@ impl Inspect {
         }
         let files = expanded(&self.files)?;
         let progress = Progress::new("file", files.len() as u64, self.json);
-        let mut contents = Contents::default();
+        let (mut contents, mut record) = (Contents::default(), Vec::new());
         let mut sheet = self
             .sheet
             .as_ref()
             .map(|_| Sheet::new(self.pictures.into()));
         for (done, path) in (1..).zip(&files) {
-            let mut file = open(path)?;
-            while let Some(record) = file.read()? {
-                contents.add(record, self, sheet.as_mut());
+            let mut reader = Reader::open(path)?;
+            while reader.read_into(&mut record)? {
+                contents.add(&record, &reader, self, sheet.as_mut());
             }
             progress.at(done);
         }
@@ -112,46 +112,87 @@ impl Inspect {
 }
 
 impl Contents {
-    fn add(&mut self, record: &[u8], options: &Inspect, sheet: Option<&mut Sheet>) {
+    fn add(
+        &mut self,
+        record: &[u8],
+        reader: &Reader,
+        options: &Inspect,
+        sheet: Option<&mut Sheet>,
+    ) {
         self.records += 1;
         self.bytes += record.len() as u64;
+        let file = match reader {
+            Reader::Records(_) => self.add_example(record, options),
+            Reader::Lmdb(_) => self.add_datum(record),
+        };
+        let Some(file) = file else { return };
+        match size_of(file) {
+            Ok(size) => self.add_size([size.height, size.width]),
+            Err(_) => self.unreadable += 1,
+        }
+        if let Some(sheet) = sheet {
+            sheet.add(file);
+        }
+    }
+
+    /// Adds a tf.Example, and returns its picture's file.
+    fn add_example<'a>(&mut self, record: &'a [u8], options: &Inspect) -> Option<&'a [u8]> {
         let Ok(example) = Example::parse(record) else {
             self.others += 1;
-            return;
+            return None;
         };
         for (key, feature) in example.iter() {
             self.add_feature(key, feature);
         }
-        if let Some(label) = first_int(&example, &options.label)
-            && (self.labels.len() < MAX_LABELS || self.labels.contains_key(&label))
-        {
-            let of_label = self.labels.entry(label).or_default();
-            of_label.records += 1;
-            if of_label.text.is_empty() {
-                let text = first_bytes(&example, keys::TEXT).unwrap_or_default();
-                of_label.text = String::from_utf8_lossy(text).into_owned();
-            }
+        if let Some(label) = first_int(&example, &options.label) {
+            self.add_label(label, first_bytes(&example, keys::TEXT).unwrap_or_default());
         }
-        if let Some(file) = first_bytes(&example, &options.image) {
-            match size_of(file) {
-                Ok(size) => self.add_size([size.height, size.width]),
-                Err(_) => self.unreadable += 1,
-            }
-            if let Some(sheet) = sheet {
-                sheet.add(file);
-            }
+        first_bytes(&example, &options.image)
+    }
+
+    /// Adds a Datum, and returns its picture's file.
+    fn add_datum<'a>(&mut self, record: &'a [u8]) -> Option<&'a [u8]> {
+        let Ok(datum) = Datum::parse(record) else {
+            self.others += 1;
+            return None;
+        };
+        let numbers = [
+            ("channels", datum.channels),
+            ("encoded", datum.encoded.into()),
+            ("height", datum.height),
+            ("label", datum.label),
+            ("width", datum.width),
+        ];
+        for (key, number) in numbers {
+            self.add_values(key, measure("int64", [f64::from(number)].into_iter()));
+        }
+        let length = datum.data.len() as f64;
+        self.add_values("data", measure("bytes", [length].into_iter()));
+        self.add_label(datum.label.into(), &[]);
+        datum.encoded.then_some(datum.data)
+    }
+
+    fn add_label(&mut self, label: i64, text: &[u8]) {
+        if self.labels.len() >= MAX_LABELS && !self.labels.contains_key(&label) {
+            return;
+        }
+        let of_label = self.labels.entry(label).or_default();
+        of_label.records += 1;
+        if of_label.text.is_empty() {
+            of_label.text = String::from_utf8_lossy(text).into_owned();
         }
     }
 
     fn add_feature(&mut self, key: &str, feature: &Feature<'_>) {
-        let (kind, values, range) = match feature.clone() {
-            Feature::Bytes(list) => {
-                let lengths = list.map(|bytes| bytes.len() as f64);
-                measure("bytes", lengths)
-            }
+        let measured = match feature.clone() {
+            Feature::Bytes(list) => measure("bytes", list.map(|bytes| bytes.len() as f64)),
             Feature::Floats(list) => measure("float", list.map(f64::from)),
             Feature::Ints(list) => measure("int64", list.map(|n| n as f64)),
         };
+        self.add_values(key, measured);
+    }
+
+    fn add_values(&mut self, key: &str, (kind, values, range): Measured) {
         let key = (key.to_owned(), kind);
         if self.features.len() >= MAX_KEYS && !self.features.contains_key(&key) {
             return;
@@ -181,7 +222,10 @@ impl Contents {
             counted(self.bytes, "byte")
         );
         if self.others > 0 {
-            text += &format!("{} are no tf.Example\n", counted(self.others, "record"));
+            text += &format!(
+                "{} are no messages of the kind\n",
+                counted(self.others, "record")
+            );
         }
         if let Some([least, largest]) = self.sizes {
             text += &format!(
@@ -268,11 +312,10 @@ impl KeyStatistics {
     }
 }
 
-/// The type, the number of values, and the least and largest of them.
-fn measure(
-    kind: &'static str,
-    values: impl Iterator<Item = f64>,
-) -> (&'static str, usize, Option<[f64; 2]>) {
+/// The type of a feature, the number of its values, and the least and largest of them.
+type Measured = (&'static str, usize, Option<[f64; 2]>);
+
+fn measure(kind: &'static str, values: impl Iterator<Item = f64>) -> Measured {
     let (mut count, mut range) = (0, None);
     for value in values {
         count += 1;

@@ -1,4 +1,4 @@
-//! `thalweg data`: converts data sets to records, inspects, checks and times them.
+//! `thalweg data`: converts data sets to files of records, inspects, checks and times them.
 
 mod bench;
 mod check;
@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
-/// Convert data sets to TFRecord files; inspect, check and time such files
+/// Convert data sets to TFRecord files or LMDB; inspect, check and time such files
 #[derive(Args)]
 pub(crate) struct DataArgs {
     #[command(subcommand)]

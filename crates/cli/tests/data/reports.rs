@@ -121,3 +121,43 @@ fn the_speed_of_each_stage_is_measured() {
     assert!(report["images_per_second"].as_f64().unwrap() > 0.0);
     assert!(names.contains(&&report["bound"]));
 }
+
+#[test]
+fn lmdb_is_inspected_checked_and_timed() {
+    let folder = Folder::new("reports-lmdb");
+    let to = folder.at("out");
+    let source = photos(&folder, 3);
+    works(&["data", "convert", &source, "--to", &to, "--format", "lmdb"]);
+    let file = folder.at("out/train.lmdb");
+    let report = json_of(&works(&["data", "inspect", &file, "--json"]));
+    assert_eq!(
+        (&report["records"], &report["labels"][1]["label"]),
+        (&json!(6), &json!(1))
+    );
+    assert_eq!(report["largest_size"], json!([30, 40]));
+    works(&["data", "check", &file, "--decode"]);
+    let bench = [
+        "data",
+        "bench",
+        &file,
+        "--seconds",
+        "0.01",
+        "--size",
+        "16",
+        "--batch",
+        "4",
+    ];
+    let shown = works(&bench);
+    assert!(
+        shown.contains("all together") && shown.contains("bound by"),
+        "{shown}"
+    );
+
+    let data = folder.join("out/train.lmdb/data.mdb");
+    let whole = std::fs::read(&data).unwrap();
+    std::fs::write(&data, &whole[..whole.len() / 2]).unwrap();
+    let output = thalweg(&["data", "check", &file]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = [output.stdout, output.stderr].concat();
+    assert!(String::from_utf8(text).unwrap().contains("get it again"));
+}
