@@ -6,12 +6,12 @@
 //! ```
 //! OUT gets a checkpoint, `model-N`, and a SavedModel, `exported`.
 
+mod matrix;
 mod shapes;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use comfy_table::{Table, presets};
 use thalweg::data::pipeline::{Remainder, from_vec};
 use thalweg::data::{DataError, ImageFolder, read_file};
 use thalweg::image::preprocess::{Draws, Evaluation, Training, Workspace};
@@ -26,8 +26,8 @@ const BATCH: usize = 32;
 const EPOCHS: u64 = 8;
 const SEED: u64 = 1;
 
-/// A picture as `[SIDE, SIDE, 3]`, from -1 to 1, and its label. `number` is that of a training image: its window, its
-/// mirroring and its colours follow from it.
+/// A picture as `[SIDE, SIDE, 3]`, from -1 to 1, and its label. `number` is that of a training image: its window and
+/// its mirroring follow from it.
 fn image(path: &Path, label: i64, number: Option<u64>) -> Result<[Tensor; 2], DataError> {
     let file = read_file(path)?;
     let mut image = Tensor::zeros(DType::F32, &[SIDE, SIDE, 3])?;
@@ -49,11 +49,8 @@ fn image(path: &Path, label: i64, number: Option<u64>) -> Result<[Tensor; 2], Da
 fn network<'g>(images: Output<'g>, training: Output<'g>, classes: usize) -> Output<'g> {
     let block = |x, channels| {
         let conv = conv2d(channels, 3).padding(Padding::Same).without_bias();
-        max_pool(2, 2).on(batch_norm()
-            .momentum(0.9)
-            .training(training)
-            .on(conv.on(x))
-            .relu())
+        let x = batch_norm().momentum(0.9).training(training).on(conv.on(x));
+        max_pool(2, 2).on(x.relu())
     };
     let h = block(block(block(images, 16), 32), 64);
     let side = (SIDE / 8) as i64;
@@ -119,7 +116,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let found: Vec<i32> = session.run(matrix, [images.feed(x), labels.feed(y)])?;
         counts.iter_mut().zip(found).for_each(|(all, n)| *all += n);
     }
-    print_matrix(classes, &counts);
+    matrix::print(classes, &counts);
 
     let checkpoint = Saver::new(&g).save(&session, out.join("model"), steps as i64)?;
     let outputs = [("class", predicted), ("probabilities", logits.softmax())];
@@ -128,30 +125,4 @@ fn main() -> Result<(), Box<dyn Error>> {
     output::line(format_args!("saved: {}", checkpoint.display()));
     output::line(format_args!("exported: {}", out.join("exported").display()));
     Ok(())
-}
-
-/// Prints a row for each class: how often its pictures were taken for which class.
-fn print_matrix(classes: &[String], counts: &[i32]) {
-    let rows = classes.iter().zip(counts.chunks_exact(classes.len()));
-    let rows = rows.map(|(class, row)| {
-        let numbers = row.iter().map(i32::to_string);
-        [class.clone()]
-            .into_iter()
-            .chain(numbers)
-            .collect::<Vec<_>>()
-    });
-    let head = ["class \\ found"]
-        .into_iter()
-        .chain(classes.iter().map(String::as_str));
-    let mut table = Table::new();
-    let styled = table.load_style(presets::UTF8_FULL_CONDENSED);
-    output::line(styled.set_header(head).add_rows(rows));
-    let right: i32 = (0..classes.len())
-        .map(|n| counts[n * classes.len() + n])
-        .sum();
-    let all: i32 = counts.iter().sum();
-    let share = 100.0 * right as f32 / all as f32;
-    output::line(format_args!(
-        "{share:.1}% of {all} pictures that it has not seen"
-    ));
 }
