@@ -342,3 +342,36 @@ fn columns_of_a_table_have_the_narrowest_type() {
     let error = fails(&["data", "convert", &source, "--to", &to]);
     assert!(error.contains("line: 3"), "{error}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_conversion_that_is_stopped_leaves_nothing_behind() {
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    let folder = Folder::new("stopped");
+    let source = photos(&folder, 1);
+    for n in 0..5000 {
+        let file = folder.join(&format!("photos/rose/{n:04}.jpg"));
+        std::fs::hard_link(folder.join("photos/rose/0.jpg"), file).unwrap();
+    }
+    let to = folder.at("out");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    let arguments = ["data", "convert", &source, "--to", &to, "--threads", "1"];
+    let mut process = command
+        .args(arguments)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !std::path::Path::new(&to).is_dir() || names(&to).is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let kill = Command::new("kill")
+        .args(["-INT", &process.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    let error = std::io::read_to_string(process.stderr.take().unwrap()).unwrap();
+    assert_eq!(process.wait().unwrap().code(), Some(1));
+    assert!(error.contains("stopped by a signal"), "{error}");
+    assert_eq!(names(&to), [""; 0]);
+}

@@ -1,6 +1,7 @@
 //! `thalweg data convert`: pictures and tables to TFRecord files and LMDB.
 
 mod arguments;
+mod interrupt;
 mod picture;
 mod plan;
 mod source;
@@ -10,6 +11,7 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::json;
 use thalweg_data::pipeline::from_vec;
@@ -67,6 +69,7 @@ impl Convert {
         let (source, options) = (Arc::new(source), self.options());
         let mut made = order.map_parallel(self.threads()?, move |n| source.make(n, &options));
         let progress = Progress::new("record", plan.examples() as u64, self.json);
+        let stop = interrupt::stop_flag()?;
         let staging = Staging::create(&plan.folder, &self.name)?;
         let (mut sets, mut skipped, mut done) = (Vec::new(), Vec::new(), 0);
         for set in &plan.sets {
@@ -74,6 +77,9 @@ impl Convert {
             for (file, examples) in set.shards() {
                 let mut writer = Writer::create(&staging.path(file), self)?;
                 for _ in examples {
+                    if stop.load(Relaxed) {
+                        return Err("stopped by a signal: nothing is written".into());
+                    }
                     match made.next().ok_or("the source has ended too early")?? {
                         Made::Record { name, record } => {
                             writer.add(&name, &record)?;
