@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Runs TensorFlow's graphs, and prints the contents of graphs and files of weights.
+/// Runs TensorFlow's graphs, prints the contents of graphs and files of weights, and converts data sets.
 #[derive(Parser)]
 #[command(name = "thalweg", version, arg_required_else_help = true)]
 struct Arguments {

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::output_file::check_output_file;
 use crate::progress::Progress;
+use crate::statistics::format_number;
 use crate::table::table;
 
 /// Largest number of labels that are told apart.
@@ -332,7 +333,11 @@ fn joined(a: Option<[f64; 2]>, b: Option<[f64; 2]>) -> Option<[f64; 2]> {
     }
 }
 
-fn shown_range(kind: &str, [least, most]: [f64; 2]) -> String {
+fn shown_range(kind: &str, range: [f64; 2]) -> String {
+    let [least, most] = range.map(|x| match kind {
+        "float" => format_number(x),
+        _ => x.to_string(),
+    });
     let unit = if kind == "bytes" { " bytes" } else { "" };
     match least == most {
         true => format!("{least}{unit}"),
