@@ -35,7 +35,7 @@ fn train(folder: &Path, threads: usize, gone_at: i64) -> Option<Vec<u32>> {
         g.placeholder("y", DType::F32, [None]),
     );
     let w = g.variable("w", Tensor::from([0.5f32, 0.25]));
-    let of = |i: i64| w.value().slice(&[i], &[1]);
+    let of = |i: i64| w.value().slice([i], [1i64]);
     let loss = (of(0) * x + of(1) - y).square().reduce_mean(&[0], false);
     let train = Momentum::new(0.1, 0.9).minimize_counting(loss, create_global_step(&g));
     let mut session = MonitoredTrainingSession::new(&g)
