@@ -75,9 +75,8 @@ impl Callable<'_> {
         F: FnMut(CallResults<'_>) -> Result<ControlFlow<()>, E>,
     {
         let mut times = InputTimes::default();
-        let mut batches = batches.into_iter();
         let mut asked = Instant::now();
-        while let Some(batch) = batches.next() {
+        for batch in batches {
             let batch = batch?;
             let arrived = Instant::now();
             times.waited += arrived - asked;

@@ -104,7 +104,7 @@ pub(crate) static TF_RECORD: Op = Op {
         ..DATASET_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        records(cx, Format::Records(compression(string(cx, 1)?)?))
+        records(cx, Format::TfRecord(compression(string(cx, 1)?)?))
     })],
 };
 
@@ -129,7 +129,7 @@ pub(crate) static TF_RECORD_V2: Op = Op {
                     .to_owned(),
             ));
         }
-        records(cx, Format::Records(compression(string(cx, 1)?)?))
+        records(cx, Format::TfRecord(compression(string(cx, 1)?)?))
     })],
 };
 

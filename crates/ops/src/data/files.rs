@@ -107,7 +107,7 @@ pub(super) fn compression(name: &[u8]) -> Result<Compression, KernelError> {
 #[derive(Clone, Debug)]
 pub(super) enum Format {
     /// TFRecord.
-    Records(Compression),
+    TfRecord(Compression),
     /// Lines of text, behind so many that are passed over.
     Lines {
         compression: Compression,
@@ -136,7 +136,7 @@ pub(super) struct Record {
 
 /// The records of a file.
 pub(super) enum Records {
-    Records {
+    TfRecord {
         name: String,
         reader: RecordReader<Box<dyn Read + Send>>,
     },
@@ -156,14 +156,14 @@ impl Format {
         let file = OpenFile::new(cx, name)?;
         let bytes = file.bytes;
         Ok(match *self {
-            Format::Records(compression) => {
+            Format::TfRecord(compression) => {
                 let file = file.unpacked(compression)?;
                 let (name, from): (String, Box<dyn Read + Send>) = (file.name, Box::new(file.from));
                 let reader = match compression {
                     Compression::None => RecordReader::with_size(from, bytes, 0),
                     _ => RecordReader::new(from),
                 };
-                Records::Records { name, reader }
+                Records::TfRecord { name, reader }
             }
             Format::Lines {
                 compression,
@@ -195,7 +195,7 @@ impl Records {
     /// The next record; `None` at the end.
     pub(super) fn next(&mut self, memory: &Arc<Memory>) -> Result<Option<Record>, KernelError> {
         match self {
-            Records::Records { name, reader } => {
+            Records::TfRecord { name, reader } => {
                 let (place, mut data) = (reader.offset(), Vec::new());
                 let more = reader.read_into(&mut data).map_err(|e| {
                     KernelError::Storage(format!(

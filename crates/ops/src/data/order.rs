@@ -217,12 +217,12 @@ struct RepeatRows {
     rows: Option<Box<dyn Rows>>,
 }
 
+/// A pass, with `true` if it has just started.
+type Current<'a> = (&'a mut Box<dyn Rows>, bool);
+
 impl RepeatRows {
     /// The pass that goes on, or the next one; with `true` if it has just started.
-    fn current(
-        &mut self,
-        cx: &TensorCx<'_>,
-    ) -> Result<Option<(&mut Box<dyn Rows>, bool)>, KernelError> {
+    fn current(&mut self, cx: &TensorCx<'_>) -> Result<Option<Current<'_>>, KernelError> {
         let starts = self.rows.is_none();
         if starts {
             match &mut self.left {

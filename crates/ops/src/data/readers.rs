@@ -18,6 +18,9 @@ use crate::queue::{BlockingQueue, resource_handle};
 /// Nodes of ended steps whose requests for a name are remembered.
 const MAX_WAITING: usize = 4096;
 
+/// A key and a record.
+type KeyedRecord = (Vec<u8>, Vec<u8>);
+
 /// The records of the files that queues name.
 struct Reader {
     /// `None` for a reader whose records are the names.
@@ -86,7 +89,7 @@ impl Reader {
     }
 
     /// Reads up to so many records, and one at least: they are of one file.
-    fn read(&self, cx: &TensorCx<'_>, most: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, KernelError> {
+    fn read(&self, cx: &TensorCx<'_>, most: usize) -> Result<Vec<KeyedRecord>, KernelError> {
         let mut stop = cx.stop_check();
         let mut all = Vec::new();
         if self.waits(cx) {
@@ -225,7 +228,7 @@ pub(crate) static TF_RECORD: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let compression = compression(cx.attrs().str("compression_type").as_bytes())?;
-        reader(cx, Some(Format::Records(compression)))
+        reader(cx, Some(Format::TfRecord(compression)))
     })],
 };
 
