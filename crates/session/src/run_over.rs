@@ -30,7 +30,11 @@ impl InputTimes {
 impl std::fmt::Display for InputTimes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let share = 100.0 * self.waited_share();
-        write!(f, "{} steps waited for input {share:.1}% of the time", self.steps)
+        write!(
+            f,
+            "{} steps waited for input {share:.1}% of the time",
+            self.steps
+        )
     }
 }
 
@@ -68,7 +72,11 @@ impl Callable<'_> {
     ///
     /// # Errors
     /// Those of the iterator, of [`Callable::call`] and of the function. The steps before have run.
-    pub fn run_over<B, I, E, F>(&mut self, batches: impl IntoIterator<Item = Result<B, I>>, mut each: F) -> Result<InputTimes, E>
+    pub fn run_over<B, I, E, F>(
+        &mut self,
+        batches: impl IntoIterator<Item = Result<B, I>>,
+        mut each: F,
+    ) -> Result<InputTimes, E>
     where
         B: AsRef<[Tensor]>,
         E: From<SessionError> + From<I>,
