@@ -6,16 +6,17 @@ from graphs_record import golden
 from reference import i32, raw, tf, v1
 
 
+def feature(values):
+    """A feature of a list of integers, floats or strings."""
+    if isinstance(values[0], bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    if isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
 def example(**features):
     """A serialized example of lists of integers, floats and strings."""
-
-    def feature(values):
-        if isinstance(values[0], bytes):
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-        if isinstance(values[0], float):
-            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-
     made = {key: feature(values) for key, values in features.items()}
     return tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString(deterministic=True)
 
@@ -116,7 +117,7 @@ def csv(g):
 
 @golden("records_sparse")
 def sparse(g):
-    """Sparse and ragged tensors as components of dataset elements."""
+    """Sparse tensors as components of dataset elements."""
     tensor = tf.SparseTensor([[0, 1], [0, 3], [2, 0]], [1.5, 2.5, 3.5], [4, 5])
     rows = tf.compat.v1.data.Dataset.from_tensor_slices(tensor)
     for dataset, number in ((rows, 4), (rows.batch(3), 2), (rows.batch(2).batch(2), 1), (rows.map(lambda s: s), 4)):
@@ -127,8 +128,53 @@ def sparse(g):
     whole = tf.compat.v1.data.Dataset.from_tensors(tensor)
     following = v1.data.make_one_shot_iterator(whole).get_next()
     g.step(following.indices, following.values, following.dense_shape)
-    counts = tf.compat.v1.data.Dataset.from_tensor_slices(np.array([2, 0, 3], i32))
+
+
+@golden("records_ragged")
+def ragged_elements(g):
+    """Ragged tensors as components of dataset elements: made by functions, sliced, batched, rows of batches."""
+    Dataset = tf.compat.v1.data.Dataset
+    counts = Dataset.from_tensor_slices(np.array([2, 0, 3], i32))
     ragged = counts.map(lambda n: tf.RaggedTensor.from_row_splits(tf.range(n), tf.stack([0, n, n])))
     following = v1.data.make_one_shot_iterator(ragged).get_next()
     for _ in range(3):
         g.step(following.values, following.row_splits)
+    flat = tf.ragged.constant([[1.5, 2.5], [], [3.5]], dtype=tf.float32)
+    deep = tf.ragged.constant([[[1, 2], [3]], [], [[], [4, 5, 6]]], dtype=tf.int64)
+    pairs = tf.RaggedTensor.from_row_splits(tf.reshape(tf.range(10), [5, 2]), tf.constant([0, 2, 2, 5], tf.int32))
+    text = tf.ragged.constant([[b"a", b""], [], [b"bc"]])
+    for tensor in (flat, deep, pairs, text):
+        rows = Dataset.from_tensor_slices(tensor)
+        takes(g, rows, 3)
+        takes(g, rows.batch(2), 2)
+        takes(g, rows.batch(3).unbatch(), 3)
+        takes(g, rows.batch(1).batch(2), 2)
+        takes(g, rows.map(lambda row: (row, row.flat_values if isinstance(row, tf.RaggedTensor) else row)), 3)
+    takes(g, Dataset.zip((Dataset.from_tensor_slices(deep), counts)).batch(3), 1)
+    takes(g, counts.map(lambda n: tf.RaggedTensor.from_row_splits(tf.range(n), tf.stack([0, n, n]))).batch(3), 1)
+    takes(g, Dataset.from_tensors(deep), 1)
+    variants = raw.RaggedTensorToVariant(
+        rt_nested_splits=deep.nested_row_splits, rt_dense_values=deep.flat_values, batched_input=True
+    )
+    kind = {"Tvalues": tf.int64, "Tsplits": tf.int64}
+    from_variant = raw.RaggedTensorFromVariant
+    whole = from_variant(encoded_ragged=variants, input_ragged_rank=1, output_ragged_rank=2, **kind)
+    g.step(*whole.output_nested_splits, whole.output_dense_values)
+    table = tf.stack([variants, variants])
+    whole = from_variant(encoded_ragged=table, input_ragged_rank=-1, output_ragged_rank=3, **kind)
+    g.step(*whole.output_nested_splits, whole.output_dense_values)
+    for asked, rank, values in ((0, 1, tf.int64), (2, 3, tf.int64), (1, 2, tf.int32)):
+        kind["Tvalues"] = values
+        whole = from_variant(encoded_ragged=variants, input_ragged_rank=asked, output_ragged_rank=rank, **kind)
+        g.step(whole.output_dense_values, fails=True)
+
+
+def takes(g, dataset, number):
+    """Takes all elements of a dataset, and the error behind them."""
+    parts = []
+    for value in tf.nest.flatten(v1.data.make_one_shot_iterator(dataset).get_next()):
+        ragged = isinstance(value, tf.RaggedTensor)
+        parts += [*value.nested_row_splits, value.flat_values] if ragged else [value]
+    for _ in range(number):
+        g.step(*parts)
+    g.step(*parts, fails=True)

@@ -31,7 +31,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn dtype(&self) -> DType {
+    pub(super) fn dtype(&self) -> DType {
         match self {
             Values::Strings(_) => DType::String,
             Values::Floats(_) => DType::F32,
@@ -77,7 +77,7 @@ impl<'a> Values<'a> {
     }
 
     /// Adds a value of a tensor of one element so many times.
-    fn add_repeated(
+    pub(super) fn add_repeated(
         &mut self,
         tensor: Option<&'a Tensor>,
         count: usize,
@@ -228,7 +228,7 @@ impl<'a> Dense<'a> {
 
 impl<'a> Values<'a> {
     /// Adds a range of other values of the dtype.
-    fn add_part(&mut self, other: &Values<'a>, range: std::ops::Range<usize>) {
+    pub(super) fn add_part(&mut self, other: &Values<'a>, range: std::ops::Range<usize>) {
         match (self, other) {
             (Values::Strings(all), Values::Strings(other)) => all.extend_from_slice(&other[range]),
             (Values::Floats(all), Values::Floats(other)) => all.extend_from_slice(&other[range]),
@@ -295,27 +295,34 @@ impl<'a> Varying<'a> {
         splits: DType,
         batched: bool,
     ) -> Result<[Tensor; 2], KernelError> {
-        let mut ends = vec![0i64];
-        for &length in &self.lengths {
-            ends.push(ends.last().copied().unwrap_or(0) + length as i64);
-        }
-        if !batched {
-            ends.clear();
-        }
-        let splits = match splits {
-            DType::I32 => {
-                let narrow: Result<Vec<i32>, _> =
-                    ends.iter().map(|&end| i32::try_from(end)).collect();
-                let narrow = narrow.map_err(|_| {
-                    KernelError::Invalid(format!(
-                        "feature '{}' has more values than an i32 counts: ask for i64 as its splits",
-                        self.key
-                    ))
-                })?;
-                cx.tensor_of(&[narrow.len()], &narrow)?
-            }
-            _ => cx.tensor_of(&[ends.len()], &ends)?,
+        let splits = match batched {
+            true => row_splits(cx, &self.key, splits, &self.lengths)?,
+            false => cx.zeros(splits, &[0])?,
         };
         Ok([self.values.tensor(cx, &[self.values.len()])?, splits])
     }
+}
+
+/// The row splits of rows of these lengths.
+pub(super) fn row_splits(
+    cx: &TensorCx<'_>,
+    key: &str,
+    dtype: DType,
+    lengths: &[usize],
+) -> Result<Tensor, KernelError> {
+    let ends = lengths.iter().scan(0i64, |end, &length| {
+        *end += length as i64;
+        Some(*end)
+    });
+    let ends: Vec<i64> = std::iter::once(0).chain(ends).collect();
+    if dtype != DType::I32 {
+        return cx.tensor_of(&[ends.len()], &ends);
+    }
+    let narrow: Result<Vec<i32>, _> = ends.iter().map(|&end| i32::try_from(end)).collect();
+    let narrow = narrow.map_err(|_| {
+        KernelError::Invalid(format!(
+            "feature '{key}' has more values than an i32 counts: ask for i64 as its splits"
+        ))
+    })?;
+    cx.tensor_of(&[narrow.len()], &narrow)
 }

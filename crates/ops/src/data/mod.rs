@@ -7,6 +7,8 @@ mod cache;
 mod columns;
 mod csv;
 mod dataset;
+mod decompress;
+mod features;
 mod file_datasets;
 mod files;
 mod functions;
@@ -16,13 +18,17 @@ mod iterator_ops;
 mod order;
 mod packed_tensors;
 mod padded_batch;
+mod padded_raw;
 mod parse_example;
+mod parse_sequence;
 mod pass_through;
 mod patterns;
+mod ragged_variants;
 mod readers;
 mod reduce;
 mod shuffle;
 mod sources;
+mod steps;
 mod window;
 
 use thalweg_device::Op;
@@ -105,12 +111,17 @@ pub(crate) static OPS: &[&Op] = &[
     &parse_example::PARSE_EXAMPLE,
     &parse_example::PARSE_EXAMPLE_V2,
     &parse_example::PARSE_SINGLE_EXAMPLE,
+    &parse_sequence::PARSE_SEQUENCE,
+    &parse_sequence::PARSE_SEQUENCE_V2,
+    &parse_sequence::PARSE_SINGLE_SEQUENCE,
     &csv::DECODE_CSV,
+    &padded_raw::DECODE_PADDED_RAW,
+    &decompress::DECODE_COMPRESSED,
     &packed_tensors::SERIALIZE_SPARSE,
     &packed_tensors::SERIALIZE_MANY_SPARSE,
     &packed_tensors::DESERIALIZE_SPARSE,
-    &packed_tensors::RAGGED_TO_VARIANT,
-    &packed_tensors::RAGGED_FROM_VARIANT,
+    &ragged_variants::TO_VARIANT,
+    &ragged_variants::FROM_VARIANT,
     &readers::TF_RECORD,
     &readers::TEXT_LINE,
     &readers::FIXED_LENGTH,

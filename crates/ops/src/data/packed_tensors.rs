@@ -1,29 +1,26 @@
-//! SerializeSparse, SerializeManySparse, DeserializeSparse, RaggedTensorToVariant, RaggedTensorFromVariant: sparse and
-//! ragged tensors as variants, which are components of dataset elements.
+//! SerializeSparse, SerializeManySparse, DeserializeSparse: sparse tensors as variants, which are components of dataset
+//! elements.
 
 use std::sync::Arc;
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
-use thalweg_graph::op::{
-    Arg, AttrDef, Effect, Gradient, any_count_attr, arg, arg_of, attr, type_attr, type_attr_or,
-};
-use thalweg_graph::{AttrKind, OpDef};
-use thalweg_tensor::text::counted;
+use thalweg_graph::OpDef;
+use thalweg_graph::op::{Arg, AttrDef, Effect, Gradient, arg, arg_of, type_attr, type_attr_or};
 use thalweg_tensor::{DType, Nesting, Shape, Tensor};
 
 use crate::flow::rows::joined;
 
 /// The parts of a sparse or ragged tensor.
-struct Packed(Vec<Tensor>);
+pub(super) struct Packed(pub(super) Vec<Tensor>);
 
-fn packed(parts: Vec<Tensor>) -> Result<Tensor, KernelError> {
+pub(super) fn packed(parts: Vec<Tensor>) -> Result<Tensor, KernelError> {
     let mut nesting = Nesting::default();
     parts.iter().try_for_each(|part| nesting.add(part))?;
     Ok(Tensor::variant(Arc::new(Packed(parts)), nesting)?)
 }
 
 /// The objects of a tensor of variants.
-fn unpacked(tensor: &Tensor) -> Result<Vec<Arc<Packed>>, KernelError> {
+pub(super) fn unpacked(tensor: &Tensor) -> Result<Vec<Arc<Packed>>, KernelError> {
     let object = |i| {
         tensor
             .handle_at(i)
@@ -189,46 +186,13 @@ fn deserialize(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     ])
 }
 
-fn ragged_to_variant(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    if cx.attrs().bool("batched_input") {
-        return Err(KernelError::Invalid(
-            "the rows of a ragged tensor as variants of their own (batched_input) are not built: make a dataset of rows \
-             that are padded, or sparse"
-                .to_owned(),
-        ));
-    }
-    let parts = (0..cx.inputs())
-        .map(|i| cx.held(i))
-        .collect::<Result<_, _>>()?;
-    Ok(vec![packed(parts)?])
-}
-
-/// The splits and the values of the ragged tensor that a variant holds, or of those of a vector of variants.
-fn ragged_from_variant(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    let encoded = cx.tensor(0)?;
-    let outputs = cx.node().outputs.len();
-    let all = unpacked(encoded)?;
-    match (encoded.dims(), &all[..]) {
-        ([], [one]) if one.0.len() == outputs => Ok(one.0.clone()),
-        ([], [one]) => Err(KernelError::Invalid(format!(
-            "the ragged tensor has {}, and the node takes {}",
-            counted(one.0.len() - 1, "ragged dimension"),
-            outputs - 1
-        ))),
-        _ => Err(KernelError::Invalid(
-            "a batch of ragged tensors is not built: batch before the elements become ragged"
-                .to_owned(),
-        )),
-    }
-}
-
 const INDICES: Arg = arg_of("sparse_indices", DType::I64);
 const VALUES: Arg = arg("sparse_values", "T");
 const SHAPE: Arg = arg_of("sparse_shape", DType::I64);
 const OUT_TYPE: AttrDef = type_attr_or("out_type", &[DType::String, DType::Variant], DType::String);
-const SPLITS: AttrDef = type_attr_or("Tsplits", &[DType::I32, DType::I64], DType::I64);
 
-const PACKING_OP: OpDef = OpDef {
+/// Base definition of an op on variants that hold tensors.
+pub(super) const PACKING_OP: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
@@ -289,52 +253,4 @@ pub(crate) static DESERIALIZE_SPARSE: Op = Op {
         ..PACKING_OP
     },
     kernels: &[cpu_tensors(deserialize)],
-};
-
-/// A ragged tensor as a variant.
-pub(crate) static RAGGED_TO_VARIANT: Op = Op {
-    def: OpDef {
-        name: "RaggedTensorToVariant",
-        summary: "A ragged tensor as a variant.",
-        inputs: &[
-            arg("rt_nested_splits", "Tsplits").list("RAGGED_RANK"),
-            arg("rt_dense_values", "Tvalues"),
-        ],
-        outputs: &[arg_of("encoded_ragged", DType::Variant)],
-        attrs: &[
-            any_count_attr("RAGGED_RANK"),
-            type_attr("Tvalues", &DType::ALL),
-            SPLITS,
-            attr("batched_input", AttrKind::Bool),
-        ],
-        ..PACKING_OP
-    },
-    kernels: &[cpu_tensors(ragged_to_variant)],
-};
-
-/// A variant as a ragged tensor.
-pub(crate) static RAGGED_FROM_VARIANT: Op = Op {
-    def: OpDef {
-        name: "RaggedTensorFromVariant",
-        summary: "The ragged tensor that a variant holds.",
-        inputs: &[arg_of("encoded_ragged", DType::Variant)],
-        outputs: &[
-            arg("output_nested_splits", "Tsplits").list("output_ragged_rank"),
-            arg("output_dense_values", "Tvalues"),
-        ],
-        attrs: &[
-            attr("input_ragged_rank", AttrKind::Int),
-            any_count_attr("output_ragged_rank"),
-            type_attr("Tvalues", &DType::ALL),
-            SPLITS,
-        ],
-        shape: |cx| {
-            for i in 0..cx.outputs() - 1 {
-                cx.set(i, Shape::partial([None]));
-            }
-            Ok(())
-        },
-        ..PACKING_OP
-    },
-    kernels: &[cpu_tensors(ragged_from_variant)],
 };
