@@ -3,12 +3,14 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg::data::write_record;
 use thalweg::device::Files;
 use thalweg::graph::{Attr, Func, NodeBuilder};
 use thalweg::prelude::*;
+use thalweg::tensor::Memory;
 
 /// A folder of this test, removed at the end.
 struct Folder(PathBuf);
@@ -223,11 +225,49 @@ fn an_endless_dataset_without_elements_ends_with_its_step() {
 }
 
 #[test]
+fn elements_that_a_dataset_keeps_count_against_the_memory() {
+    let g = Graph::new();
+    let memory = Arc::new(Memory::new(Some(1 << 20)));
+    let options = SessionOptions::new().memory_account(memory);
+    let session = Session::with_options(&g, options).unwrap();
+    let all = range(&g, i64::MAX);
+    let n = |n: i64| g.constant(n);
+    let none = g.constant(Tensor::strings(&[], &[""]).unwrap());
+    let drop = g.constant(false);
+    let large = 1 << 40;
+    for (op, inputs) in [
+        ("ShuffleDataset", vec![all, n(large), n(1), n(2)]),
+        ("BatchDatasetV2", vec![all, n(large), drop]),
+        ("WindowDataset", vec![all, n(large), n(1), n(1), drop]),
+    ] {
+        let (taken, end) = elements(
+            &session,
+            node(&g, op, &inputs, DType::I64).output(),
+            DType::I64,
+        );
+        assert!(
+            taken.is_empty() && end.contains("no memory for"),
+            "{op}: {end}"
+        );
+    }
+    let cache = node(&g, "CacheDataset", &[all, none], DType::I64).output();
+    let (taken, end) = elements(&session, cache, DType::I64);
+    assert!(
+        taken.len() > 1000 && end.contains("no memory for"),
+        "{}: {end}",
+        taken.len()
+    );
+}
+
+#[test]
 fn a_deep_chain_of_datasets_is_an_error() {
     let g = Graph::new();
     let session = Session::new(&g).unwrap();
     let mut chain = range(&g, 3);
-    for _ in 0..500 {
+    for at in 0..500 {
+        if at == 399 {
+            assert_eq!(elements(&session, chain, DType::I64).0.len(), 3);
+        }
         chain = node(&g, "SkipDataset", &[chain, g.constant(0i64)], DType::I64).output();
     }
     let (start, _) = iterate(&g, chain, DType::I64);

@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::dataset::{
     ARGUMENT_TYPES, ARGUMENTS, Captured, Cardinality, DATASET_OP, Dataset, DatasetValue, F, INPUT,
-    METADATA, Row, Rows, SHAPES, TYPES, flag, input, number, over, positive,
+    METADATA, Row, RowBuffer, Rows, SHAPES, TYPES, flag, input, number, over, positive,
 };
 use super::functions::DETERMINISTIC;
 use crate::flow::rows;
@@ -21,14 +21,15 @@ pub(super) fn take_rows(
     size: usize,
     drop_remainder: bool,
 ) -> Result<Vec<Row>, KernelError> {
-    let (mut all, mut stop) = (Vec::new(), cx.stop_check());
-    while all.len() < size {
+    let (mut kept, mut stop) = (RowBuffer::<Vec<Row>>::new(cx), cx.stop_check());
+    while kept.all().len() < size {
         stop.tick()?;
         match before.next(cx)? {
-            Some(row) => all.push(row),
+            Some(row) => kept.add(row, Vec::push)?,
             None => break,
         }
     }
+    let (mut all, _) = kept.into_parts();
     if drop_remainder && all.len() < size {
         all.clear();
     }

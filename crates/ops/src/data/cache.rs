@@ -6,14 +6,31 @@ use thalweg_device::{KernelError, Op, SharedObject, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::arg_of;
 use thalweg_tensor::sync::Unpoisoned;
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::{DType, Reservation, Tensor};
 
 use super::dataset::{
-    Cardinality, DATASET_OP, Dataset, DatasetValue, INPUT, Row, Rows, input, over,
+    Cardinality, DATASET_OP, Dataset, DatasetValue, INPUT, Row, RowBuffer, Rows, input, over,
 };
 
 /// Elements that the first whole pass has kept.
-type Kept = Arc<Mutex<Option<Arc<[Row]>>>>;
+type Kept = Arc<Mutex<Option<Arc<Elements>>>>;
+
+/// Elements, and what counts them.
+pub(super) struct Elements {
+    all: Vec<Row>,
+    _taken: Reservation,
+}
+
+impl Elements {
+    pub(super) fn new(buffer: RowBuffer<Vec<Row>>) -> Elements {
+        let (all, taken) = buffer.into_parts();
+        Elements { all, _taken: taken }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+}
 
 struct Cache {
     before: Arc<DatasetValue>,
@@ -27,7 +44,7 @@ impl Dataset for Cache {
             Some(all) => Box::new(KeptRows { all, next: 0 }),
             None => Box::new(FirstRows {
                 before: self.before.dataset.rows(cx)?,
-                all: Vec::new(),
+                all: Some(RowBuffer::new(cx)),
                 kept: self.kept.clone(),
             }),
         })
@@ -41,19 +58,24 @@ impl Dataset for Cache {
 /// A pass that keeps its elements.
 struct FirstRows {
     before: Box<dyn Rows>,
-    all: Vec<Row>,
+    /// `None` once all are kept.
+    all: Option<RowBuffer<Vec<Row>>>,
     kept: Kept,
 }
 
 impl Rows for FirstRows {
     fn next(&mut self, cx: &TensorCx<'_>) -> Result<Option<Row>, KernelError> {
         let row = self.before.next(cx)?;
-        match &row {
-            Some(row) => self.all.push(row.clone()),
-            None => {
-                let mut kept = self.kept.lock().unpoisoned();
-                kept.get_or_insert_with(|| std::mem::take(&mut self.all).into());
+        match (&row, self.all.take()) {
+            (Some(row), Some(mut all)) => {
+                all.add(row.clone(), Vec::push)?;
+                self.all = Some(all);
             }
+            (None, Some(all)) => {
+                let mut kept = self.kept.lock().unpoisoned();
+                kept.get_or_insert_with(|| Arc::new(Elements::new(all)));
+            }
+            (_, None) => {}
         }
         Ok(row)
     }
@@ -61,13 +83,13 @@ impl Rows for FirstRows {
 
 /// A pass over kept elements.
 pub(super) struct KeptRows {
-    pub(super) all: Arc<[Row]>,
+    pub(super) all: Arc<Elements>,
     pub(super) next: usize,
 }
 
 impl Rows for KeptRows {
     fn next(&mut self, _: &TensorCx<'_>) -> Result<Option<Row>, KernelError> {
-        let row = self.all.get(self.next).cloned();
+        let row = self.all.all.get(self.next).cloned();
         self.next += usize::from(row.is_some());
         Ok(row)
     }

@@ -11,13 +11,67 @@ use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg_of, args_of, attr, list_attr, str_attr, types_attr,
 };
 use thalweg_graph::{AttrKind, Func, OpDef};
-use thalweg_tensor::{DType, Nesting, Tensor};
+use thalweg_tensor::{DType, Nesting, Reservation, Tensor};
 
 /// Maximum number of datasets in a chain: each takes room on the thread's stack.
 const MAX_DEPTH: usize = 400;
 
 /// The components of an element.
 pub(super) type Row = Vec<Tensor>;
+
+/// Bytes of a component that is kept, beside the elements of its tensor: those of a small tensor count nowhere else.
+const COMPONENT_BYTES: usize = 160;
+
+/// Elements that a pass keeps for later: they count against the memory of the device.
+pub(super) struct RowBuffer<C> {
+    all: C,
+    taken: Reservation,
+}
+
+impl<C: Default> RowBuffer<C> {
+    /// No elements.
+    pub(super) fn new(cx: &TensorCx<'_>) -> RowBuffer<C> {
+        RowBuffer {
+            all: C::default(),
+            taken: Reservation::of(Some(cx.memory())),
+        }
+    }
+
+    /// Adds an element by a function, once there is memory for it.
+    pub(super) fn add(
+        &mut self,
+        row: Row,
+        add: impl FnOnce(&mut C, Row),
+    ) -> Result<(), KernelError> {
+        let bytes = row_bytes(&row);
+        if !self.taken.grow(bytes) {
+            return Err(KernelError::Memory { bytes });
+        }
+        add(&mut self.all, row);
+        Ok(())
+    }
+
+    /// Removes an element by a function.
+    pub(super) fn remove(&mut self, remove: impl FnOnce(&mut C) -> Option<Row>) -> Option<Row> {
+        let row = remove(&mut self.all)?;
+        self.taken.shrink(row_bytes(&row));
+        Some(row)
+    }
+
+    /// The elements.
+    pub(super) fn all(&self) -> &C {
+        &self.all
+    }
+
+    /// The elements, and what counts them: it is dropped after them.
+    pub(super) fn into_parts(self) -> (C, Reservation) {
+        (self.all, self.taken)
+    }
+}
+
+fn row_bytes(row: &Row) -> usize {
+    size_of::<Row>() + row.len() * COMPONENT_BYTES
+}
 
 /// A data set: it can be passed over any number of times.
 pub(super) trait Dataset: Send + Sync {

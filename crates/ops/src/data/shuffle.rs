@@ -13,8 +13,8 @@ use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Nesting, Tensor};
 
 use super::dataset::{
-    Cardinality, DATASET_OP, Dataset, DatasetValue, INPUT, METADATA, Row, Rows, SHAPES, TYPES,
-    flag, input, number, over, positive,
+    Cardinality, DATASET_OP, Dataset, DatasetValue, INPUT, METADATA, Row, RowBuffer, Rows, SHAPES,
+    TYPES, flag, input, number, over, positive,
 };
 use crate::random::philox::Philox;
 
@@ -94,7 +94,7 @@ impl Dataset for Shuffle {
             left: self.times.map(|n| n - 1),
             words: Words::new(self.seeds.next()),
             seeds: self.seeds.clone(),
-            epochs: VecDeque::from([VecDeque::new()]),
+            epochs: VecDeque::from([RowBuffer::new(cx)]),
             held: 0,
             empty: true,
         }))
@@ -120,7 +120,7 @@ struct ShuffleRows {
     /// The random words of the epoch that elements are drawn from.
     words: Words,
     /// The elements of the buffer by epoch; they are drawn from the first epoch alone.
-    epochs: VecDeque<VecDeque<Row>>,
+    epochs: VecDeque<RowBuffer<VecDeque<Row>>>,
     /// Number of elements in the buffer.
     held: usize,
     /// `true` as long as no pass had an element.
@@ -139,7 +139,7 @@ impl ShuffleRows {
                 self.empty = false;
                 self.held += 1;
                 if let Some(epoch) = self.epochs.back_mut() {
-                    epoch.push_back(row);
+                    epoch.add(row, VecDeque::push_back)?;
                 }
                 continue;
             }
@@ -154,7 +154,7 @@ impl ShuffleRows {
             };
             self.rows = None;
             if again {
-                self.epochs.push_back(VecDeque::new());
+                self.epochs.push_back(RowBuffer::new(cx));
                 self.rows = Some(self.before.dataset.rows(cx)?);
             }
         }
@@ -165,18 +165,24 @@ impl ShuffleRows {
 impl Rows for ShuffleRows {
     fn next(&mut self, cx: &TensorCx<'_>) -> Result<Option<Row>, KernelError> {
         self.fill(cx)?;
-        while self.epochs.len() > 1 && self.epochs[0].is_empty() {
+        while self.epochs.len() > 1 && self.epochs[0].all().is_empty() {
             self.epochs.pop_front();
             self.words = Words::new(self.seeds.next());
         }
-        let Some(epoch) = self.epochs.front_mut().filter(|epoch| !epoch.is_empty()) else {
+        let Some(epoch) = self.epochs.front_mut() else {
             return Ok(None);
         };
-        // The first element takes the place of the drawn one.
-        let drawn = self.words.next() as usize % epoch.len();
-        epoch.swap(0, drawn);
+        let left = epoch.all().len();
+        if left == 0 {
+            return Ok(None);
+        }
+        let drawn = self.words.next() as usize % left;
         self.held -= 1;
-        Ok(epoch.pop_front())
+        // The first element takes the place of the drawn one.
+        Ok(epoch.remove(|all| {
+            all.swap(0, drawn);
+            all.pop_front()
+        }))
     }
 }
 

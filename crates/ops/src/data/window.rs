@@ -8,10 +8,10 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::arg_of;
 use thalweg_tensor::DType;
 
-use super::cache::KeptRows;
+use super::cache::{Elements, KeptRows};
 use super::dataset::{
-    Cardinality, DATASET_OP, Dataset, DatasetValue, INPUT, Row, Rows, flag, input, number, over,
-    positive, source,
+    Cardinality, DATASET_OP, Dataset, DatasetValue, INPUT, Row, RowBuffer, Rows, flag, input,
+    number, over, positive, source,
 };
 
 struct Window {
@@ -26,7 +26,7 @@ impl Dataset for Window {
     fn rows(&self, cx: &TensorCx<'_>) -> Result<Box<dyn Rows>, KernelError> {
         Ok(Box::new(WindowRows {
             before: Some(self.before.dataset.rows(cx)?),
-            buffer: VecDeque::new(),
+            buffer: RowBuffer::new(cx),
             gap: 0,
             size: self.size,
             shift: self.shift,
@@ -39,7 +39,7 @@ impl Dataset for Window {
 struct WindowRows {
     before: Option<Box<dyn Rows>>,
     /// The elements from the first one of the next window on.
-    buffer: VecDeque<Row>,
+    buffer: RowBuffer<VecDeque<Row>>,
     /// Elements to pass over before the next window.
     gap: u64,
     size: usize,
@@ -57,10 +57,10 @@ impl Rows for WindowRows {
         if let Some(before) = &mut self.before {
             let mut ended = before.pass(cx, self.gap)? < self.gap;
             self.gap = 0;
-            while !ended && self.buffer.len() < span {
+            while !ended && self.buffer.all().len() < span {
                 stop.tick()?;
                 match before.next(cx)? {
-                    Some(row) => self.buffer.push_back(row),
+                    Some(row) => self.buffer.add(row, VecDeque::push_back)?,
                     None => ended = true,
                 }
             }
@@ -68,35 +68,41 @@ impl Rows for WindowRows {
                 self.before = None;
             }
         }
-        if self.buffer.is_empty() || (self.drop_remainder && self.buffer.len() < span) {
-            self.buffer.clear();
+        if self.buffer.all().is_empty() || (self.drop_remainder && self.buffer.all().len() < span) {
+            self.buffer = RowBuffer::new(cx);
             return Ok(None);
         }
         let window: Vec<Row> = self
             .buffer
+            .all()
             .iter()
             .step_by(self.stride)
             .take(self.size)
             .cloned()
             .collect();
-        let dropped = self.shift.min(self.buffer.len());
-        self.buffer.drain(..dropped);
+        let dropped = self.shift.min(self.buffer.all().len());
+        for _ in 0..dropped {
+            self.buffer.remove(VecDeque::pop_front);
+        }
         self.gap = (self.shift - dropped) as u64;
         let components = window.first().map_or(0, Vec::len);
         let mut row = Row::with_capacity(components);
         for i in 0..components {
-            let column: Vec<Row> = window.iter().map(|row| vec![row[i].clone()]).collect();
-            let held: Row = column.iter().flatten().cloned().collect();
-            row.extend(source(Elements(column.into()), &held)?);
+            let mut column = RowBuffer::new(cx);
+            for row in &window {
+                column.add(vec![row[i].clone()], Vec::push)?;
+            }
+            let held: Row = window.iter().map(|row| row[i].clone()).collect();
+            row.extend(source(InMemory(Arc::new(Elements::new(column))), &held)?);
         }
         Ok(Some(row))
     }
 }
 
 /// Elements in memory.
-struct Elements(Arc<[Row]>);
+struct InMemory(Arc<Elements>);
 
-impl Dataset for Elements {
+impl Dataset for InMemory {
     fn rows(&self, _: &TensorCx<'_>) -> Result<Box<dyn Rows>, KernelError> {
         Ok(Box::new(KeptRows {
             all: self.0.clone(),
