@@ -227,9 +227,11 @@ fn an_endless_dataset_without_elements_ends_with_its_step() {
 #[test]
 fn elements_that_a_dataset_keeps_count_against_the_memory() {
     let g = Graph::new();
-    let memory = Arc::new(Memory::new(Some(1 << 20)));
-    let options = SessionOptions::new().memory_account(memory);
-    let session = Session::with_options(&g, options).unwrap();
+    let limited = || {
+        let memory = Arc::new(Memory::new(Some(1 << 20)));
+        let options = SessionOptions::new().memory_account(memory);
+        Session::with_options(&g, options).unwrap()
+    };
     let all = range(&g, i64::MAX);
     let n = |n: i64| g.constant(n);
     let none = g.constant(Tensor::strings(&[], &[""]).unwrap());
@@ -241,7 +243,7 @@ fn elements_that_a_dataset_keeps_count_against_the_memory() {
         ("WindowDataset", vec![all, n(large), n(1), n(1), drop]),
     ] {
         let (taken, end) = elements(
-            &session,
+            &limited(),
             node(&g, op, &inputs, DType::I64).output(),
             DType::I64,
         );
@@ -251,7 +253,7 @@ fn elements_that_a_dataset_keeps_count_against_the_memory() {
         );
     }
     let cache = node(&g, "CacheDataset", &[all, none], DType::I64).output();
-    let (taken, end) = elements(&session, cache, DType::I64);
+    let (taken, end) = elements(&limited(), cache, DType::I64);
     assert!(
         taken.len() > 1000 && end.contains("no memory for"),
         "{}: {end}",
