@@ -280,7 +280,10 @@ fn contradicting_flags_are_rejected_with_a_message() {
         (&["--optimizer=sdg"], "possible values: sgd"),
         (&["--display_every=0"], "display_every"),
         (&["--display_perf_ewma=2"], "give 0 to 1"),
-        (&["--data_dir=x"], "--data_dir is not there yet"),
+        (
+            &["--data_dir=x", "--device=cpu"],
+            "it holds no TFRecords named train-*",
+        ),
         (&["--data_name=coco"], "give imagenet or cifar10"),
         (
             &["--variable_update=horovod", "--job_name=worker"],

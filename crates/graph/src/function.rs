@@ -95,7 +95,7 @@ impl Function {
     /// The nodes of the body that run though no needed result depends on them. A function without a list of them that is
     /// called as a whole runs all its nodes with effects, as TensorFlow does.
     pub fn runs(&self, calls: Calls) -> Vec<NodeId> {
-        if self.controls.is_empty() && calls == Calls::Whole {
+        if self.controls.is_empty() && calls.runs_whole() {
             let nodes = self.body.nodes();
             let effects =
                 nodes.filter(|(_, n)| matches!(n.op.effect, Effect::Write | Effect::Stateful));

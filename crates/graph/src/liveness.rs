@@ -128,7 +128,7 @@ impl<'a> Walk<'a> {
         };
         // The master of a step over several tasks has found the outputs that the rest of the step needs.
         let is_live = node.attrs.is_live(output.index as usize);
-        if node.op.calls == Calls::Whole || !is_live {
+        if node.op.calls.runs_whole() || !is_live {
             return;
         }
         let ports = self.calls.entry(output.node).or_insert_with(|| ports(node));
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
         let data = self.data;
         let node = data.node(at);
         self.stack.extend(node.controls.iter());
-        if node.op.calls == Calls::Whole {
+        if node.op.calls.runs_whole() {
             node.inputs.iter().for_each(|&input| self.need(input));
             return;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thalweg_device::{KernelError, Op, SharedObject, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
-    Arg, AttrDef, Effect, Gradient, arg_of, args_of, attr, int_attr, list_attr, str_attr,
+    Arg, AttrDef, Calls, Effect, Gradient, arg_of, args_of, attr, int_attr, list_attr, str_attr,
 };
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Nesting, Tensor};
@@ -29,6 +29,7 @@ const STRING_HANDLE: &str = "iterator";
 const ITERATOR_OP: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Stateful,
+    calls: Calls::Held,
     ..OpDef::EMPTY
 };
 

@@ -1,7 +1,7 @@
 //! ReduceDataset, DatasetToSingleElement, DatasetCardinality: values that are computed of a whole dataset.
 
 use thalweg_device::{KernelError, Op, cpu_tensors};
-use thalweg_graph::op::{arg_of, args_of, bool_attr, list_attr, str_attr};
+use thalweg_graph::op::{Calls, arg_of, args_of, bool_attr, list_attr, str_attr};
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Tensor};
 
@@ -28,6 +28,7 @@ pub(crate) static REDUCE: Op = Op {
             METADATA,
         ],
         shape: declared_shapes,
+        calls: Calls::Held,
         ..DATASET_OP
     },
     kernels: &[cpu_tensors(|cx| {
@@ -55,6 +56,7 @@ pub(crate) static SINGLE: Op = Op {
         inputs: &[arg_of("dataset", DType::Variant)],
         outputs: &[args_of("components", "output_types")],
         shape: declared_shapes,
+        calls: Calls::Held,
         ..DATASET_OP
     },
     kernels: &[cpu_tensors(|cx| {

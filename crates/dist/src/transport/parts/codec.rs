@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thalweg_graph::flow::REGION;
 use thalweg_graph::function::calls;
-use thalweg_graph::op::Effect;
+use thalweg_graph::op::{Calls, Effect};
 use thalweg_graph::partition::is_remote;
 use thalweg_graph::simplify::FEED;
 use thalweg_graph::{DeviceSpec, Function, Graph, GraphData, Node, OutputId};
@@ -74,7 +74,8 @@ pub(crate) fn channels(task: u32, all: &[TaskChannel]) -> Vec<wire::Channel> {
     all.iter().enumerate().filter_map(own).collect()
 }
 
-/// Returns the functions that the nodes of a graph call, transitively. A region is sent with its node.
+/// Returns the functions that the nodes of a graph call, transitively: all, if one calls functions that its inputs hold. A
+/// region is sent with its node.
 fn library(graph: &GraphData) -> Result<Option<FunctionDefLibrary>, WireError> {
     let mut found: BTreeMap<&str, &Arc<Function>> = BTreeMap::new();
     let mut bodies = vec![graph];
@@ -83,6 +84,9 @@ fn library(graph: &GraphData) -> Result<Option<FunctionDefLibrary>, WireError> {
             if std::ptr::eq(node.op, &REGION) {
                 bodies.extend(region_of(graph, node).map(|f| &f.body));
                 continue;
+            }
+            if node.op.calls == Calls::Held {
+                found.extend(graph.functions().iter().map(|(name, f)| (&**name, f)));
             }
             for name in calls(node.attrs.iter().map(|(_, a)| a)) {
                 if let Some(function) = graph.function(name)
