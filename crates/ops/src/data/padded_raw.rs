@@ -13,7 +13,7 @@ fn elements(fixed_length: i64, dtype: DType) -> Result<usize, String> {
     match usize::try_from(fixed_length) {
         Ok(bytes) if bytes > 0 && bytes.is_multiple_of(size) => Ok(bytes / size),
         _ => Err(format!(
-            "fixed_length must be above 0 and a multiple of {size}, the bytes of a {dtype}, and is {fixed_length}"
+            "fixed_length must be above 0 and a multiple of {size}, the size of {dtype}, and is {fixed_length}"
         )),
     }
 }
