@@ -117,8 +117,10 @@ def sequences(g):
             g.step(*fetches, feeds={one: np.array(text, object)})
     for text in BAD:
         g.step(*batch, feeds={serialized: np.array([SEQUENCES[0], text], object)}, fails=True)
-        for fetches in (single, old_one):
-            g.step(*fetches, feeds={one: np.array(text, object)}, fails=True)
+        g.step(*single, feeds={one: np.array(text, object)}, fails=True)
+    # The other messages have a part that differs from run to run.
+    for text in (*BAD[:3], BAD[-1]):
+        g.step(*old_one, feeds={one: np.array(text, object)}, fails=True)
 
 
 @golden("records_bytes")
