@@ -85,6 +85,9 @@ fn uniform(n: i64, draw: &mut impl FnMut() -> u32) -> i64 {
     }
 }
 
+/// Bound on the attempts: a box that is found so rarely is none.
+const MAX_ATTEMPTS: usize = 100_000;
+
 impl BoxSampler {
     /// An error unless the bounds make sense.
     ///
@@ -111,6 +114,10 @@ impl BoxSampler {
         }
         match self.attempts {
             0 => fails("there are no attempts: allow one at least".to_owned()),
+            MAX_ATTEMPTS.. => fails(format!(
+                "there are {} attempts: allow less than {MAX_ATTEMPTS}",
+                self.attempts
+            )),
             _ => Ok(()),
         }
     }
