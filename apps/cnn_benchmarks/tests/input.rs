@@ -1,0 +1,204 @@
+//! Tests of `cnn_benchmarks --data_dir`: images from files.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use thalweg::data::example::ExampleWriter;
+use thalweg::data::{Compression, RecordWriter};
+use thalweg::image::{Image, Size, encode};
+
+/// A folder of this test, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let name = format!("cnn-input-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn flag(&self) -> String {
+        format!("--data_dir={}", self.0.display())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(args: &[&str]) -> Output {
+    let fixed = [
+        "--device=cpu",
+        "--num_warmup_batches=0",
+        "--display_every=1",
+    ];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cnn_benchmarks"));
+    command.args(fixed).args(args).output().unwrap()
+}
+
+fn lines(args: &[&str]) -> Vec<String> {
+    let done = run(args);
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{errors}");
+    let text = String::from_utf8(done.stdout).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The losses of the steps.
+fn losses(lines: &[String]) -> Vec<&str> {
+    let steps = lines
+        .iter()
+        .filter(|line| line.contains("images/sec: ") && line.contains("jitter"));
+    steps
+        .map(|line| line.rsplit('\t').next().unwrap())
+        .collect()
+}
+
+/// Files of CIFAR-10 with 40 images, whose bytes follow from their places.
+fn cifar(folder: &Folder) {
+    let image = |n: usize| {
+        let pixel = move |i: usize| (n * 31 + i * (n + 7)) as u8;
+        std::iter::once((n % 10) as u8).chain((0..3072).map(pixel))
+    };
+    for (file, from) in [
+        ("data_batch_1.bin", 0),
+        ("data_batch_2.bin", 20),
+        ("test_batch.bin", 40),
+    ] {
+        let bytes: Vec<u8> = (from..from + 20).flat_map(image).collect();
+        std::fs::write(folder.0.join(file), bytes).unwrap();
+    }
+}
+
+#[test]
+fn images_of_cifar_are_the_same_on_any_number_of_threads() {
+    let folder = Folder::new("cifar");
+    cifar(&folder);
+    let data = folder.flag();
+    let train = |threads: &str| {
+        let args = [
+            "--model=trivial",
+            "--data_name=cifar10",
+            "--batch_size=8",
+            "--num_batches=12",
+            &data,
+            threads,
+        ];
+        lines(&args)
+    };
+    let one = train("--datasets_num_private_threads=1");
+    assert!(
+        one.iter().any(|line| line == "Dataset:     cifar10"),
+        "{one:?}"
+    );
+    let waited = one.last().unwrap();
+    assert!(
+        waited.starts_with("waited for input: ") && waited.ends_with("(2 files, 1 thread)"),
+        "{waited}"
+    );
+    let three = train("--datasets_num_private_threads=3");
+    assert_eq!(losses(&one).len(), 12);
+    assert_eq!(losses(&one), losses(&three));
+}
+
+#[test]
+fn a_training_on_files_goes_on_with_the_batch_that_it_was_at() {
+    let folder = Folder::new("resumed");
+    cifar(&folder);
+    let data = folder.flag();
+    let train = |to: &str, steps: &str| {
+        let to = format!("--train_dir={}", folder.0.join(to).display());
+        let steps = format!("--num_batches={steps}");
+        lines(&[
+            "--model=trivial",
+            "--data_name=cifar10",
+            "--batch_size=8",
+            &data,
+            &to,
+            &steps,
+        ])
+    };
+    let whole = train("whole", "9");
+    let (first, second) = (train("parts", "4"), train("parts", "5"));
+    let parts = [losses(&first), losses(&second)].concat();
+    assert_eq!(parts, losses(&whole));
+}
+
+#[test]
+fn records_with_pictures_train_and_evaluate() {
+    let folder = Folder::new("records");
+    for (name, pictures) in [
+        ("train-00000-of-00001", 12),
+        ("validation-00000-of-00001", 8),
+    ] {
+        let mut writer = RecordWriter::create(folder.0.join(name), Compression::None).unwrap();
+        for n in 0..pictures {
+            let pixels = (0..60 * 50 * 3).map(|i| (i * (n + 3)) as u8).collect();
+            let picture = Image::new(Size::new(60, 50, 3), pixels).unwrap();
+            let file = encode::jpeg(&picture, &Default::default()).unwrap();
+            let record = ExampleWriter::new().bytes("image/encoded", [file]);
+            let record = record.ints("image/class/label", &[1 + n as i64 % 3]);
+            writer.write(&record.finish()).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+    let (data, train) = (
+        folder.flag(),
+        format!("--train_dir={}", folder.0.join("run").display()),
+    );
+    let flags = [
+        "--model=trivial",
+        "--batch_size=4",
+        "--num_batches=3",
+        &data,
+        &train,
+    ];
+    let trained = lines(
+        &[
+            &flags[..],
+            &["--distortions", "--resize_method=round_robin"],
+        ]
+        .concat(),
+    );
+    assert_eq!(losses(&trained).len(), 3);
+    let evaluated = lines(&[&flags[..], &["--eval", "--num_eval_batches=2"]].concat());
+    assert!(
+        evaluated.iter().any(|line| line.contains("Accuracy @ 1")),
+        "{evaluated:?}"
+    );
+}
+
+#[test]
+fn wrong_files_are_named() {
+    let folder = Folder::new("wrong");
+    let data = folder.flag();
+    let flags = [
+        "--model=trivial",
+        "--batch_size=4",
+        "--num_batches=3",
+        &data,
+    ];
+    let fails = |text: &str| {
+        let done = run(&flags);
+        let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && errors.contains(text), "{errors}");
+    };
+    fails("it holds no TFRecords named train-*");
+    let write = |record: &[u8]| {
+        let file = folder.0.join("train-00000-of-00001");
+        let mut writer = RecordWriter::create(file, Compression::None).unwrap();
+        (0..4).for_each(|_| writer.write(record).unwrap());
+        writer.finish().unwrap();
+    };
+    write(b"");
+    fails("a record has no image/encoded");
+    let record = ExampleWriter::new().bytes("image/encoded", [b"no picture"]);
+    write(&record.ints("image/class/label", &[1]).finish());
+    fails("error: ");
+    std::fs::write(folder.0.join("train-00000-of-00001"), b"").unwrap();
+    fails("fewer images than one batch");
+}
