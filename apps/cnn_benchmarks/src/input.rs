@@ -109,7 +109,7 @@ impl FileInput {
     }
 }
 
-/// Half of the machine's threads, and one at least: the others run steps. Measured on two cores, docs/results/input.md.
+/// Half of the machine's threads, and one at least: steps need the others. Other shares are not measured.
 fn available_threads() -> usize {
     let all = std::thread::available_parallelism().map_or(1, |n| n.get());
     (all / 2).max(1)
@@ -157,7 +157,7 @@ fn elements(data: Data, folder: &Path, trains: bool) -> Result<(Elements, usize)
     .into())
 }
 
-/// What makes batches of elements.
+/// Preprocessing of elements to batches.
 struct Preprocessor {
     data: Data,
     side: usize,

@@ -1,33 +1,19 @@
 //! Tests of `cnn_benchmarks --data_dir`: images from files.
 
-use std::path::PathBuf;
+#[path = "../../../tests/support/folders.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod folders;
+
 use std::process::{Command, Output};
 
+use folders::Folder;
 use thalweg::data::example::ExampleWriter;
 use thalweg::data::{Compression, RecordWriter};
 use thalweg::image::{Image, Size, encode};
 
-/// A folder of this test, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let name = format!("cnn-input-{name}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        Folder(folder)
-    }
-
-    fn flag(&self) -> String {
-        format!("--data_dir={}", self.0.display())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// The flag that reads images from a folder.
+fn data_dir(folder: &Folder) -> String {
+    format!("--data_dir={}", folder.path().display())
 }
 
 fn run(args: &[&str]) -> Output {
@@ -70,7 +56,7 @@ fn cifar(folder: &Folder) {
         ("test_batch.bin", 40),
     ] {
         let bytes: Vec<u8> = (from..from + 20).flat_map(image).collect();
-        std::fs::write(folder.0.join(file), bytes).unwrap();
+        std::fs::write(folder.join(file), bytes).unwrap();
     }
 }
 
@@ -78,7 +64,7 @@ fn cifar(folder: &Folder) {
 fn images_of_cifar_are_the_same_on_any_number_of_threads() {
     let folder = Folder::new("cifar");
     cifar(&folder);
-    let data = folder.flag();
+    let data = data_dir(&folder);
     let train = |threads: &str| {
         let args = [
             "--model=trivial",
@@ -109,9 +95,9 @@ fn images_of_cifar_are_the_same_on_any_number_of_threads() {
 fn a_training_on_files_goes_on_with_the_batch_that_it_was_at() {
     let folder = Folder::new("resumed");
     cifar(&folder);
-    let data = folder.flag();
+    let data = data_dir(&folder);
     let train = |to: &str, steps: &str| {
-        let to = format!("--train_dir={}", folder.0.join(to).display());
+        let to = format!("--train_dir={}", folder.join(to).display());
         let steps = format!("--num_batches={steps}");
         lines(&[
             "--model=trivial",
@@ -135,7 +121,7 @@ fn records_with_pictures_train_and_evaluate() {
         ("train-00000-of-00001", 12),
         ("validation-00000-of-00001", 8),
     ] {
-        let mut writer = RecordWriter::create(folder.0.join(name), Compression::None).unwrap();
+        let mut writer = RecordWriter::create(folder.join(name), Compression::None).unwrap();
         for n in 0..pictures {
             let pixels = (0..60 * 50 * 3).map(|i| (i * (n + 3)) as u8).collect();
             let picture = Image::new(Size::new(60, 50, 3), pixels).unwrap();
@@ -147,8 +133,8 @@ fn records_with_pictures_train_and_evaluate() {
         writer.finish().unwrap();
     }
     let (data, train) = (
-        folder.flag(),
-        format!("--train_dir={}", folder.0.join("run").display()),
+        data_dir(&folder),
+        format!("--train_dir={}", folder.join("run").display()),
     );
     let flags = [
         "--model=trivial",
@@ -175,7 +161,7 @@ fn records_with_pictures_train_and_evaluate() {
 #[test]
 fn wrong_files_are_named() {
     let folder = Folder::new("wrong");
-    let data = folder.flag();
+    let data = data_dir(&folder);
     let flags = [
         "--model=trivial",
         "--batch_size=4",
@@ -189,7 +175,7 @@ fn wrong_files_are_named() {
     };
     fails("it holds no TFRecords named train-*");
     let write = |record: &[u8]| {
-        let file = folder.0.join("train-00000-of-00001");
+        let file = folder.join("train-00000-of-00001");
         let mut writer = RecordWriter::create(file, Compression::None).unwrap();
         (0..4).for_each(|_| writer.write(record).unwrap());
         writer.finish().unwrap();
@@ -199,6 +185,6 @@ fn wrong_files_are_named() {
     let record = ExampleWriter::new().bytes("image/encoded", [b"no picture"]);
     write(&record.ints("image/class/label", &[1]).finish());
     fails("error: ");
-    std::fs::write(folder.0.join("train-00000-of-00001"), b"").unwrap();
+    std::fs::write(folder.join("train-00000-of-00001"), b"").unwrap();
     fails("fewer images than one batch");
 }

@@ -31,6 +31,7 @@
 pub mod attr;
 mod body;
 mod builder;
+mod calls;
 pub mod check;
 pub mod data;
 pub mod device;

@@ -33,6 +33,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::attr::{Attr, AttrKind, Func};
+pub use crate::calls::Calls;
 use crate::gradients::GradCx;
 use crate::infer::{Infer, InferError};
 use crate::node::Attrs;
@@ -95,27 +96,6 @@ pub enum Gradient {
     None,
     /// Not implemented: requesting it is an error.
     Missing,
-}
-
-/// The part that runs of the functions among an op's attributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Calls {
-    /// All of them, as far as the op knows; this is the value for an op that has no functions too.
-    Whole,
-    /// All of them, and any others of the library: those that an input holds, such as the functions of a dataset.
-    Held,
-    /// One of them runs as far as the needed outputs depend on it. Its arguments are the inputs but the first.
-    Branch,
-    /// Function `body` runs as far as the needed outputs and function `cond` depend on it, any number of times. Its
-    /// arguments are the inputs.
-    Loop,
-}
-
-impl Calls {
-    /// `true` if the functions run as a whole, whichever outputs are needed.
-    pub fn runs_whole(self) -> bool {
-        matches!(self, Calls::Whole | Calls::Held)
-    }
 }
 
 /// Attribute of a branch or a loop in a simplified graph: the numbers of the outputs that are needed, if some are not.

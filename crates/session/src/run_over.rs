@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_plan::SessionError;
 use thalweg_tensor::Tensor;
+use thalweg_tensor::text::counted;
 
 use crate::callable::{CallResults, Callable};
 
@@ -30,11 +31,8 @@ impl InputTimes {
 impl std::fmt::Display for InputTimes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let share = 100.0 * self.waited_share();
-        write!(
-            f,
-            "{} steps waited for input {share:.1}% of the time",
-            self.steps
-        )
+        let steps = counted(self.steps, "step");
+        write!(f, "{steps} waited for input {share:.1}% of the time")
     }
 }
 

@@ -36,6 +36,22 @@ pub(super) fn take_rows(
     Ok(all)
 }
 
+/// Passes over so many batches, and returns how many there were.
+pub(super) fn pass_batches(
+    before: &mut dyn Rows,
+    cx: &TensorCx<'_>,
+    size: usize,
+    drop_remainder: bool,
+    count: u64,
+) -> Result<u64, KernelError> {
+    let size = size as u64;
+    let passed = before.pass(cx, count.saturating_mul(size))?;
+    Ok(match drop_remainder {
+        true => passed / size,
+        false => passed.div_ceil(size),
+    })
+}
+
 /// A function puts the same component of all elements into one tensor.
 pub(super) fn by_component(
     all: Vec<Row>,
@@ -88,7 +104,7 @@ fn stacked(cx: &TensorCx<'_>, all: Vec<Row>) -> Result<Option<Row>, KernelError>
 
 struct Batch {
     before: Arc<DatasetValue>,
-    /// What makes an element of one before, if something does.
+    /// Function that maps each element before it is batched, if there is one.
     function: Option<Captured>,
     size: usize,
     drop_remainder: bool,
@@ -136,12 +152,7 @@ impl Rows for BatchRows {
     }
 
     fn pass(&mut self, cx: &TensorCx<'_>, count: u64) -> Result<u64, KernelError> {
-        let size = self.size as u64;
-        let passed = self.before.pass(cx, count.saturating_mul(size))?;
-        Ok(match self.drop_remainder {
-            true => passed / size,
-            false => passed.div_ceil(size),
-        })
+        pass_batches(&mut *self.before, cx, self.size, self.drop_remainder, count)
     }
 }
 

@@ -70,24 +70,32 @@ impl OpenFile {
         Ok(all)
     }
 
-    fn unpacked(self, compression: Compression) -> Result<Unpacked, KernelError> {
-        let wrong = |e: &dyn std::fmt::Display| KernelError::Storage(format!("{}: {e}", self.name));
-        let file = self.file.try_clone().map_err(|e| wrong(&e))?;
-        let file = BufReader::with_capacity(BUFFER_BYTES, file);
-        let from = compression
-            .unpacked(file, &self.path)
-            .map_err(|e| wrong(&e))?;
-        Ok(Unpacked {
-            name: self.name,
-            from: BufReader::with_capacity(BUFFER_BYTES, Box::new(from)),
-        })
+    /// Its name, and its unpacked bytes, which are buffered.
+    fn unpacked(self, compression: Compression) -> Result<(String, Source), KernelError> {
+        let file = BufReader::with_capacity(BUFFER_BYTES, self.file);
+        let from = compression.unpacked(file, &self.path);
+        let from = from.map_err(|e| KernelError::Storage(e.to_string()))?;
+        Ok((self.name, Box::new(from)))
     }
 }
 
 /// The unpacked bytes of a file.
+type Source = Box<dyn Read + Send>;
+
+/// The unpacked bytes of a file, of which the next ones can be looked at.
 pub(super) struct Unpacked {
     name: String,
-    from: BufReader<Box<dyn Read + Send>>,
+    from: BufReader<Source>,
+}
+
+impl Unpacked {
+    fn new(file: OpenFile, compression: Compression) -> Result<Unpacked, KernelError> {
+        let (name, from) = file.unpacked(compression)?;
+        Ok(Unpacked {
+            name,
+            from: BufReader::with_capacity(LINE_STEP, from),
+        })
+    }
 }
 
 /// The compression that a graph names: empty, GZIP or ZLIB.
@@ -138,7 +146,7 @@ pub(super) struct Record {
 pub(super) enum Records {
     TfRecord {
         name: String,
-        reader: RecordReader<Box<dyn Read + Send>>,
+        reader: RecordReader<Source>,
     },
     Lines {
         file: Unpacked,
@@ -157,8 +165,7 @@ impl Format {
         let bytes = file.bytes;
         Ok(match *self {
             Format::TfRecord(compression) => {
-                let file = file.unpacked(compression)?;
-                let (name, from): (String, Box<dyn Read + Send>) = (file.name, Box::new(file.from));
+                let (name, from) = file.unpacked(compression)?;
                 let reader = match compression {
                     Compression::None => RecordReader::with_size(from, bytes, 0),
                     _ => RecordReader::new(from),
@@ -169,7 +176,7 @@ impl Format {
                 compression,
                 header,
             } => Records::Lines {
-                file: file.unpacked(compression)?,
+                file: Unpacked::new(file, compression)?,
                 header,
                 number: 1,
             },
@@ -302,7 +309,7 @@ impl Fixed {
             let start = SeekFrom::Start(header.min(file.bytes));
             file.file.seek(start).map_err(|e| file.wrong(&e))?;
         }
-        let mut file = file.unpacked(compression)?;
+        let mut file = Unpacked::new(file, compression)?;
         if !plain {
             let wrong = |e: std::io::Error| KernelError::Storage(format!("{}: {e}", file.name));
             std::io::copy(&mut (&mut file.from).take(header), &mut std::io::sink())

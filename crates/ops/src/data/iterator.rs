@@ -12,7 +12,7 @@ use super::dataset::{DatasetValue, Row, Rows};
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An iterator: one element is made at a time, and nodes that ask meanwhile wait.
-pub(super) struct Iterator {
+pub(super) struct DatasetIterator {
     pub(super) container: String,
     pub(super) name: String,
     state: Mutex<State>,
@@ -28,9 +28,9 @@ struct State {
     position: u64,
 }
 
-impl Iterator {
-    pub(super) fn new(container: &str, name: &str) -> Iterator {
-        Iterator {
+impl DatasetIterator {
+    pub(super) fn new(container: &str, name: &str) -> DatasetIterator {
+        DatasetIterator {
             container: container.to_owned(),
             name: name.to_owned(),
             state: Mutex::default(),
@@ -137,7 +137,7 @@ impl Iterator {
 
 /// The state while a node uses it: it goes back when this is dropped, after an error and a panic too.
 struct Taken<'a> {
-    iterator: &'a Iterator,
+    iterator: &'a DatasetIterator,
     state: State,
 }
 

@@ -12,7 +12,7 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Nesting, Tensor};
 
 use super::dataset::{Row, SHAPES, TYPES, input, of_tensor};
-use super::iterator::Iterator;
+use super::iterator::DatasetIterator;
 use crate::flow::Optional;
 use crate::queue::{resource_handle, shared_name};
 
@@ -43,7 +43,7 @@ const SCALAR_OP: OpDef = OpDef {
 fn handle(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let container = cx.attrs().str("container");
     resource_handle(cx, &|name| {
-        Ok(Arc::new(Iterator::new(container, name)) as SharedObject)
+        Ok(Arc::new(DatasetIterator::new(container, name)) as SharedObject)
     })
 }
 
@@ -52,7 +52,7 @@ fn one_shot(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let made = handle(cx)?;
     let iterator = made
         .first()
-        .and_then(Tensor::object::<Iterator>)
+        .and_then(Tensor::object::<DatasetIterator>)
         .ok_or_else(|| {
             KernelError::Invalid(format!(
                 "'{}' is no iterator: give this one another shared_name",
@@ -94,7 +94,7 @@ fn check(cx: &TensorCx<'_>, row: &Row) -> Result<(), KernelError> {
 }
 
 fn next(cx: &TensorCx<'_>) -> Result<Option<Row>, KernelError> {
-    let row = cx.object::<Iterator>(0)?.next(cx)?;
+    let row = cx.object::<DatasetIterator>(0)?.next(cx)?;
     row.as_ref().map_or(Ok(()), |row| check(cx, row))?;
     Ok(row)
 }
@@ -192,7 +192,7 @@ pub(crate) static MAKE: Op = Op {
         ..ITERATOR_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        cx.object::<Iterator>(1)?.start(cx, input(cx, 0)?)?;
+        cx.object::<DatasetIterator>(1)?.start(cx, input(cx, 0)?)?;
         Ok(Vec::new())
     })],
 };
@@ -243,7 +243,7 @@ pub(crate) static TO_STRING_HANDLE: Op = Op {
         ..SCALAR_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let iterator = cx.object::<Iterator>(0)?;
+        let iterator = cx.object::<DatasetIterator>(0)?;
         let text = format!("{STRING_HANDLE}\n{}\n{}", iterator.container, iterator.name);
         Ok(vec![cx.strings_of(&[], [text])?])
     })],
@@ -282,7 +282,7 @@ pub(crate) static GET_DEVICE: Op = Op {
         ..SCALAR_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        cx.object::<Iterator>(0)?;
+        cx.object::<DatasetIterator>(0)?;
         Ok(vec![cx.strings_of(&[], [cx.environment().device()])?])
     })],
 };
@@ -297,7 +297,7 @@ pub(crate) static SERIALIZE: Op = Op {
         ..SCALAR_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let position = cx.object::<Iterator>(0)?.position(cx)?;
+        let position = cx.object::<DatasetIterator>(0)?.position(cx)?;
         Ok(vec![Tensor::variant(
             Arc::new(Position(position)),
             Nesting::default(),
@@ -315,7 +315,7 @@ pub(crate) static DESERIALIZE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let position = cx.object::<Position>(1)?.0;
-        cx.object::<Iterator>(0)?.seek(cx, position)?;
+        cx.object::<DatasetIterator>(0)?.seek(cx, position)?;
         Ok(Vec::new())
     })],
 };

@@ -6,13 +6,15 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, AttrDef, arg_of, args_of, bool_attr, count_attr, types_attr};
 use thalweg_tensor::shape::checked_elements;
-use thalweg_tensor::{DType, Memory, StringTensorBuilder, Tensor, dispatch};
+use thalweg_tensor::{DType, Memory, Tensor};
 
-use super::batch::{batches, by_component, take_rows};
+use super::batch::{batches, by_component, pass_batches, take_rows};
 use super::dataset::{
     Cardinality, DATASET_OP, Dataset, DatasetValue, INPUT, METADATA, Row, Rows, SHAPES, flag,
     input, number, over, positive,
 };
+use crate::flow::rows::joined;
+use crate::support::padding::padded;
 
 /// The padding of one component.
 struct Padding {
@@ -64,12 +66,7 @@ impl Rows for PaddedRows {
     }
 
     fn pass(&mut self, cx: &TensorCx<'_>, count: u64) -> Result<u64, KernelError> {
-        let size = self.size as u64;
-        let passed = self.before.pass(cx, count.saturating_mul(size))?;
-        Ok(match self.drop_remainder {
-            true => passed / size,
-            false => passed.div_ceil(size),
-        })
+        pass_batches(&mut *self.before, cx, self.size, self.drop_remainder, count)
     }
 }
 
@@ -113,71 +110,12 @@ impl Padding {
         let dims = [&[column.len()], &inner[..]].concat();
         let too_large =
             || KernelError::Invalid(format!("a batch of shape {dims:?} has too many elements"));
-        let size = checked_elements(&inner).ok_or_else(too_large)?;
         checked_elements(&dims).ok_or_else(too_large)?;
-        if self.value.dtype() == DType::String {
-            let value = &self.value.as_strings()?[0];
-            let mut all = StringTensorBuilder::new(&dims, Some(memory))?;
-            for tensor in column {
-                let from = tensor.as_strings()?;
-                let mut next = from.iter();
-                for place in Places::new(tensor.dims(), &inner) {
-                    let string = if place { next.next() } else { None };
-                    all.push(string.unwrap_or(value))?;
-                }
-            }
-            return Ok(all.finish()?);
-        }
-        let mut all = Tensor::zeros_in(self.value.dtype(), &dims, memory)?;
-        dispatch!(self.value.dtype(), PLAIN, T => {
-            let value = self.value.to_scalar::<T>()?;
-            let to = all.as_mut_slice::<T>()?;
-            for (to, tensor) in to.chunks_mut(size.max(1)).zip(column) {
-                let mut next = tensor.as_slice::<T>()?.iter();
-                for (to, place) in to.iter_mut().zip(Places::new(tensor.dims(), &inner)) {
-                    let element = if place { next.next() } else { None };
-                    *to = *element.unwrap_or(&value);
-                }
-            }
-        }, else return Err(KernelError::DType(self.value.dtype())));
-        Ok(all)
-    }
-}
-
-/// For each element of a padded tensor in row-major order: `true` if it is one of the tensor within, whose elements
-/// come in the same order.
-struct Places<'a> {
-    inner: &'a [usize],
-    outer: &'a [usize],
-    index: Vec<usize>,
-    left: usize,
-}
-
-impl<'a> Places<'a> {
-    fn new(inner: &'a [usize], outer: &'a [usize]) -> Places<'a> {
-        Places {
-            inner,
-            outer,
-            index: vec![0; outer.len()],
-            left: checked_elements(outer).unwrap_or(0),
-        }
-    }
-}
-
-impl Iterator for Places<'_> {
-    type Item = bool;
-
-    fn next(&mut self) -> Option<bool> {
-        self.left = self.left.checked_sub(1)?;
-        let within = self.index.iter().zip(self.inner).all(|(i, size)| i < size);
-        for (i, size) in self.index.iter_mut().zip(self.outer).rev() {
-            *i += 1;
-            if *i < *size {
-                break;
-            }
-            *i = 0;
-        }
-        Some(within)
+        let items = column
+            .iter()
+            .map(|t| padded(memory, t, &inner, Some(&self.value)));
+        let items = items.collect::<Result<Row, _>>()?;
+        joined(memory, self.value.dtype(), &items, &dims)
     }
 }
 

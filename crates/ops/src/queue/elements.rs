@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use thalweg_device::KernelError;
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Memory, Reservation, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Memory, Reservation, Shape, Tensor};
 
 use crate::flow::rows::{rows, stacked};
 use crate::random::philox::Philox;
-use crate::support::tensors::{AccountedVec, reserved, unwritten};
+use crate::support::padding::padded;
+use crate::support::tensors::reserved;
 
 /// One element of a queue, or entry of a staging area: a tensor for each component.
 pub(crate) struct QueueElement {
@@ -186,49 +187,7 @@ fn pad_to_largest<'a>(
             *most = d.max(*most);
         }
     }
-    items.map(|item| pad(memory, item, &dims)).collect()
-}
-
-fn pad(memory: &Arc<Memory>, item: &Tensor, dims: &[usize]) -> Result<Tensor, KernelError> {
-    if item.dims() == dims {
-        return Ok(item.clone());
-    }
-    // Maps an element's index in the item to its index in the padded tensor, both in row-major order.
-    let place = |mut at: usize| {
-        let mut index = vec![0; dims.len()];
-        for (d, &len) in item.dims().iter().enumerate().rev() {
-            index[d] = at % len;
-            at /= len;
-        }
-        index
-            .iter()
-            .zip(dims)
-            .fold(0, |sum, (i, len)| sum * len + i)
-    };
-    if item.dtype() == DType::String {
-        let count = thalweg_tensor::shape::elements(dims);
-        let mut all: AccountedVec<&[u8]> = AccountedVec::filled(count, &b""[..], memory)?;
-        for (at, s) in item.as_strings()?.iter().enumerate() {
-            all[place(at)] = s;
-        }
-        return Ok(Tensor::strings_in(dims, all.iter(), Some(memory))?);
-    }
-    if item.dtype().is_handle() {
-        let nothing = unwritten(memory, item.dtype(), &[])?;
-        let count = thalweg_tensor::shape::elements(dims);
-        let mut all: AccountedVec<Tensor> = AccountedVec::filled(count, nothing, memory)?;
-        for (at, handle) in (0..item.len()).filter_map(|at| Some((at, item.handle_at(at)?))) {
-            all[place(at)] = handle;
-        }
-        let all = all.iter().cloned();
-        return Ok(Tensor::handles(item.dtype(), dims, all, Some(memory))?);
-    }
-    let mut all = Tensor::zeros_in(item.dtype(), dims, memory)?;
-    dispatch!(item.dtype(), PLAIN, T => {
-        let to = all.as_mut_slice::<T>()?;
-        for (at, &x) in item.as_slice::<T>()?.iter().enumerate() {
-            to[place(at)] = x;
-        }
-    }, else return Err(KernelError::DType(item.dtype())));
-    Ok(all)
+    items
+        .map(|item| padded(memory, item, &dims, None))
+        .collect()
 }

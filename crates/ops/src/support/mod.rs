@@ -9,6 +9,7 @@ pub(crate) mod elementwise;
 pub(crate) mod epilogue;
 pub(crate) mod gradient_nodes;
 pub(crate) mod numbered_elements;
+pub(crate) mod padding;
 pub(crate) mod raw_elements;
 pub(crate) mod shape_inputs;
 pub(crate) mod shapes;

@@ -1,0 +1,166 @@
+//! Files of graphs: those that are refused, damaged ones, readers.
+
+use std::time::Duration;
+
+use thalweg::data::write_record;
+use thalweg::device::Files;
+use thalweg::graph::Attr;
+use thalweg::prelude::*;
+use thalweg_tests::folders::Folder;
+
+use super::*;
+
+/// A session that may use the files of a folder.
+fn session<'g>(folder: &Folder, g: &'g Graph) -> Session<'g> {
+    let files = Files::within([folder.path()]).unwrap();
+    Session::with_options(g, SessionOptions::new().files(files)).unwrap()
+}
+
+/// Writes a file, and returns its path.
+fn written(folder: &Folder, name: &str, contents: &[u8]) -> String {
+    std::fs::write(folder.join(name), contents).unwrap();
+    folder.at(name)
+}
+
+fn record_file(records: &[&[u8]]) -> Vec<u8> {
+    let mut file = Vec::new();
+    records
+        .iter()
+        .for_each(|record| write_record(&mut file, record).unwrap());
+    file
+}
+
+#[test]
+fn a_session_reads_only_the_files_of_its_folders() {
+    let (inside, outside) = (Folder::new("inside"), Folder::new("outside"));
+    let own = written(&inside, "own", &record_file(&[b"a", b"bc"]));
+    let other = written(&outside, "other", &record_file(&[b"secret"]));
+    std::os::unix::fs::symlink(&other, inside.join("link")).unwrap();
+    let link = inside.join("link").to_str().unwrap().to_owned();
+    let g = Graph::new();
+    let records = |name: &str| {
+        let inputs = [string(&g, name), string(&g, ""), g.constant(0i64)];
+        g.op("TFRecordDataset").inputs(inputs).output()
+    };
+    let session = session(&inside, &g);
+    let (all, _) = elements(&session, records(&own), DType::String);
+    assert_eq!(all.len(), 2);
+    let none = Session::new(&g).unwrap();
+    for (session, name, text) in [
+        (&session, &other, "outside of the folders"),
+        (&session, &link, "is a symlink"),
+        (&none, &own, "allows no files"),
+    ] {
+        let (all, error) = elements(session, records(name), DType::String);
+        assert!(all.is_empty() && error.contains(text), "{name}: {error}");
+        for op in ["ReadFile", "MatchingFiles"] {
+            let read = g.op(op).input(string(&g, name)).output();
+            let error = session.run::<Tensor>(read, []).unwrap_err().to_string();
+            assert!(error.contains(text), "{op} of {name}: {error}");
+        }
+    }
+    // A pattern finds what may be read, and nothing of what may not.
+    let pattern = inside.join("*");
+    let found = g
+        .op("MatchingFiles")
+        .input(string(&g, pattern.to_str().unwrap()))
+        .output();
+    let found = session.run::<Tensor>(found, []).unwrap();
+    assert_eq!(
+        found.as_strings().unwrap(),
+        [own.into_bytes().into_boxed_slice()]
+    );
+    let write = |to: &str| {
+        g.op("WriteFile")
+            .input(string(&g, to))
+            .input(string(&g, "text"))
+            .build()
+    };
+    let new = inside.join("new/deep/file");
+    session.run::<()>(write(new.to_str().unwrap()), []).unwrap();
+    assert_eq!(std::fs::read(&new).unwrap(), b"text");
+    let error = session
+        .run::<()>(write(&other), [])
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("outside of the folders"), "{error}");
+}
+
+#[test]
+fn damaged_files_are_errors_with_the_file_and_the_offset() {
+    let folder = Folder::new("damaged");
+    let whole = record_file(&[b"first", b"second"]);
+    let (mut data, mut length) = (whole.clone(), whole.clone());
+    data[21 + 14] ^= 1;
+    length[21] ^= 1;
+    let huge = [&u64::MAX.to_le_bytes()[..], &[0; 4]].concat();
+    let cases: [(&str, &[u8], usize, &str); 5] = [
+        ("cut", &whole[..whole.len() - 1], 1, "cut off"),
+        ("data", &data, 1, "do not match their checksum"),
+        ("length", &length, 1, "length of a record does not match"),
+        ("huge", &huge, 0, "length of a record does not match"),
+        ("empty", b"", 0, "End of sequence"),
+    ];
+    let g = Graph::new();
+    let session = session(&folder, &g);
+    for (name, contents, good, text) in cases {
+        let file = written(&folder, name, contents);
+        let inputs = [string(&g, &file), string(&g, ""), g.constant(0i64)];
+        let (all, error) = elements(
+            &session,
+            g.op("TFRecordDataset").inputs(inputs).output(),
+            DType::String,
+        );
+        assert_eq!(all.len(), good, "{name}");
+        assert!(error.contains(text), "{name}: {error}");
+        let named = text == "End of sequence"
+            || error.contains(&format!("{name}: the record at byte {}", 21 * good));
+        assert!(named, "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_reader_counts_its_records_and_starts_anew() {
+    let folder = Folder::new("reader");
+    let file = written(&folder, "lines", b"one\ntwo\nthree");
+    let g = Graph::new();
+    let session = session(&folder, &g);
+    let queue = g
+        .op("FIFOQueueV2")
+        .attr("component_types", Attr::Types(vec![DType::String]))
+        .output();
+    let add = g
+        .op("QueueEnqueueV2")
+        .input(queue)
+        .input(string(&g, &file))
+        .build();
+    let reader = g.op("TextLineReaderV2").output();
+    let read = g.op("ReaderReadV2").input(reader).input(queue).outputs();
+    let count = |op: &str| g.op(op).input(reader).output();
+    let counts = (
+        count("ReaderNumRecordsProducedV2"),
+        count("ReaderNumWorkUnitsCompletedV2"),
+    );
+    let text = |value: Tensor| String::from_utf8(value.as_strings().unwrap()[0].to_vec()).unwrap();
+    let line = || text(session.run(read[1], []).unwrap());
+    session.run::<()>(add, []).unwrap();
+    session.run::<()>(add, []).unwrap();
+    assert_eq!(
+        [line(), line(), line(), line()],
+        ["one", "two", "three", "one"]
+    );
+    assert_eq!(session.run::<(i64, i64)>(counts, []).unwrap(), (4, 1));
+    session
+        .run::<()>(g.op("ReaderResetV2").input(reader).build(), [])
+        .unwrap();
+    session.run::<()>(add, []).unwrap();
+    assert_eq!(line(), "one");
+    assert_eq!(session.run::<(i64, i64)>(counts, []).unwrap(), (1, 0));
+    // A step that waits for a name ends at its deadline, and loses none.
+    assert_eq!([line(), line()], ["two", "three"]);
+    let options = RunOptions::new().timeout(Duration::from_millis(50));
+    let error = session.step_with(read[0], [], &options).unwrap_err();
+    assert!(matches!(error, SessionError::Timeout { .. }), "{error}");
+    session.run::<()>(add, []).unwrap();
+    assert_eq!(text(session.run(read[0], []).unwrap()), format!("{file}:1"));
+}
