@@ -138,13 +138,7 @@ pub(crate) static TEXT_LINE: Op = Op {
     def: OpDef {
         name: "TextLineDataset",
         summary: "The lines of text files.",
-        inputs: &[
-            arg_of("filenames", DType::String),
-            arg_of("compression_type", DType::String),
-            number("buffer_size"),
-        ],
-        attrs: &[METADATA],
-        ..DATASET_OP
+        ..TF_RECORD.def
     },
     kernels: &[cpu_tensors(|cx| {
         let compression = compression(string(cx, 1)?)?;

@@ -176,7 +176,6 @@ pub(crate) static INTERLEAVE: Op = Op {
 pub(crate) static PARALLEL_INTERLEAVE: Op = Op {
     def: OpDef {
         name: "ParallelInterleaveDataset",
-        summary: "The elements of the datasets that a function makes, cycle_length datasets by turns.",
         inputs: &[
             INPUT,
             ARGUMENTS,
@@ -186,8 +185,7 @@ pub(crate) static PARALLEL_INTERLEAVE: Op = Op {
             number("buffer_output_elements"),
             number("prefetch_input_elements"),
         ],
-        attrs: ATTRS,
-        ..DATASET_OP
+        ..INTERLEAVE.def
     },
     kernels: &[cpu_tensors(|cx| interleave(cx, 5))],
 };
@@ -196,7 +194,6 @@ pub(crate) static PARALLEL_INTERLEAVE: Op = Op {
 pub(crate) static PARALLEL_INTERLEAVE_V2: Op = Op {
     def: OpDef {
         name: "ParallelInterleaveDatasetV2",
-        summary: "The elements of the datasets that a function makes, cycle_length datasets by turns.",
         inputs: &[
             INPUT,
             ARGUMENTS,
@@ -212,7 +209,7 @@ pub(crate) static PARALLEL_INTERLEAVE_V2: Op = Op {
             bool_attr("sloppy", false),
             METADATA,
         ],
-        ..DATASET_OP
+        ..INTERLEAVE.def
     },
     kernels: &[cpu_tensors(|cx| interleave(cx, 3))],
 };
@@ -221,16 +218,8 @@ pub(crate) static PARALLEL_INTERLEAVE_V2: Op = Op {
 pub(crate) static PARALLEL_INTERLEAVE_V3: Op = Op {
     def: OpDef {
         name: "ParallelInterleaveDatasetV3",
-        summary: "The elements of the datasets that a function makes, cycle_length datasets by turns.",
-        inputs: &[
-            INPUT,
-            ARGUMENTS,
-            number("cycle_length"),
-            number("block_length"),
-            number("num_parallel_calls"),
-        ],
         attrs: &[F, DETERMINISTIC, ARGUMENT_TYPES, TYPES, SHAPES, METADATA],
-        ..DATASET_OP
+        ..PARALLEL_INTERLEAVE_V2.def
     },
     kernels: &[cpu_tensors(|cx| interleave(cx, 3))],
 };
@@ -239,7 +228,6 @@ pub(crate) static PARALLEL_INTERLEAVE_V3: Op = Op {
 pub(crate) static PARALLEL_INTERLEAVE_V4: Op = Op {
     def: OpDef {
         name: "ParallelInterleaveDatasetV4",
-        summary: "The elements of the datasets that a function makes, cycle_length datasets by turns.",
         inputs: &[
             INPUT,
             ARGUMENTS,
@@ -249,8 +237,8 @@ pub(crate) static PARALLEL_INTERLEAVE_V4: Op = Op {
             number("prefetch_input_elements"),
             number("num_parallel_calls"),
         ],
-        attrs: &[F, DETERMINISTIC, ARGUMENT_TYPES, TYPES, SHAPES, METADATA],
-        ..DATASET_OP
+        attrs: PARALLEL_INTERLEAVE_V3.def.attrs,
+        ..INTERLEAVE.def
     },
     kernels: &[cpu_tensors(|cx| interleave(cx, 5))],
 };
