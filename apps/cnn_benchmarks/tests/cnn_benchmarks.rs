@@ -282,7 +282,7 @@ fn contradicting_flags_are_rejected_with_a_message() {
         (&["--display_perf_ewma=2"], "give 0 to 1"),
         (
             &["--data_dir=x", "--device=cpu"],
-            "it holds no TFRecords named train-*",
+            "it holds no TFRecord files named train-*",
         ),
         (&["--data_name=coco"], "give imagenet or cifar10"),
         (

@@ -7,8 +7,8 @@ mod folders;
 use std::process::{Command, Output};
 
 use folders::Folder;
-use thalweg::data::example::ExampleWriter;
-use thalweg::data::{Compression, RecordWriter};
+use thalweg::data::example::{Datum, ExampleWriter};
+use thalweg::data::{Compression, LmdbWriter, RecordWriter};
 use thalweg::image::{Image, Size, encode};
 
 /// The flag that reads images from a folder.
@@ -58,6 +58,61 @@ fn cifar(folder: &Folder) {
         let bytes: Vec<u8> = (from..from + 20).flat_map(image).collect();
         std::fs::write(folder.join(file), bytes).unwrap();
     }
+}
+
+/// A picture whose pixels follow from its number, as a JPEG file.
+fn jpeg(number: usize) -> Vec<u8> {
+    let pixels = (0..60 * 50 * 3).map(|i| (i * (number + 3)) as u8).collect();
+    let picture = Image::new(Size::new(60, 50, 3), pixels).unwrap();
+    encode::jpeg(&picture, &Default::default()).unwrap()
+}
+
+/// A record with ImageNet's keys.
+fn record(number: usize, label: i64) -> Vec<u8> {
+    let record = ExampleWriter::new().bytes("image/encoded", [jpeg(number)]);
+    record.ints("image/class/label", &[label]).finish()
+}
+
+#[test]
+fn records_lmdb_and_folders_of_the_same_pictures_train_alike() {
+    let folders = ["records", "lmdb", "pictures"].map(Folder::new);
+    let [records, lmdb, pictures] = &folders;
+    let file = records.join("train-00000-of-00001");
+    let mut file = RecordWriter::create(file, Compression::None).unwrap();
+    let mut database = LmdbWriter::create(lmdb.join("train.lmdb")).unwrap();
+    for number in 0..9 {
+        let class = number / 3;
+        file.write(&record(number, 1 + class as i64)).unwrap();
+        let datum = Datum::parse(b"").unwrap();
+        let picture = jpeg(number);
+        let datum = Datum {
+            data: &picture,
+            label: class as i32,
+            encoded: true,
+            ..datum
+        };
+        let key = format!("{number:08}");
+        database.add(key.as_bytes(), &datum.to_vec()).unwrap();
+        let folder = pictures.join(&format!("class{class}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(format!("{number}.jpg")), picture).unwrap();
+    }
+    file.finish().unwrap();
+    database.finish().unwrap();
+    let train = |folder: &Folder| {
+        let fixed = [
+            "--model=trivial",
+            "--batch_size=4",
+            "--num_batches=6",
+            "--init_learning_rate=0.0001",
+        ];
+        let data = data_dir(folder);
+        lines(&[&fixed[..], &[&*data]].concat())
+    };
+    let [from_records, from_lmdb, from_pictures] = folders.each_ref().map(train);
+    assert_eq!(losses(&from_records).len(), 6);
+    assert_eq!(losses(&from_records), losses(&from_lmdb));
+    assert_eq!(losses(&from_records), losses(&from_pictures));
 }
 
 #[test]
@@ -123,12 +178,7 @@ fn records_with_pictures_train_and_evaluate() {
     ] {
         let mut writer = RecordWriter::create(folder.join(name), Compression::None).unwrap();
         for n in 0..pictures {
-            let pixels = (0..60 * 50 * 3).map(|i| (i * (n + 3)) as u8).collect();
-            let picture = Image::new(Size::new(60, 50, 3), pixels).unwrap();
-            let file = encode::jpeg(&picture, &Default::default()).unwrap();
-            let record = ExampleWriter::new().bytes("image/encoded", [file]);
-            let record = record.ints("image/class/label", &[1 + n as i64 % 3]);
-            writer.write(&record.finish()).unwrap();
+            writer.write(&record(n, 1 + n as i64 % 3)).unwrap();
         }
         writer.finish().unwrap();
     }
@@ -173,7 +223,7 @@ fn wrong_files_are_named() {
         let errors = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(!done.status.success() && errors.contains(text), "{errors}");
     };
-    fails("it holds no TFRecords named train-*");
+    fails("it holds no TFRecord files named train-*");
     let write = |record: &[u8]| {
         let file = folder.join("train-00000-of-00001");
         let mut writer = RecordWriter::create(file, Compression::None).unwrap();

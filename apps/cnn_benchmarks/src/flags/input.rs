@@ -7,7 +7,8 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(rename_all = "snake_case", next_help_heading = "Input")]
 pub struct InputFlags {
-    /// The folder with images; synthetic ones without it.
+    /// The folder with images: TFRecord files, LMDB, CIFAR-10's binary files or a folder of pictures for each class.
+    /// Synthetic images without it.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// imagenet or cifar10.
