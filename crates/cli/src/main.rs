@@ -21,6 +21,7 @@ mod restore;
 mod run;
 mod server;
 mod statistics;
+mod svg_file;
 mod table;
 mod trace_file;
 mod weight_files;

@@ -46,6 +46,7 @@ pub use error::{LaunchError, Result};
 pub use hosts::{HostOptions, HostSlots};
 pub use job::JobExit;
 pub use local_cluster::LocalCluster;
+pub use program::program_path;
 pub use ranks::RankJob;
 pub use screen::WRITE_TIMEOUT;
 pub use secret::job_secret;

@@ -16,6 +16,7 @@ use thalweg_tensor::DType;
 use super::plot;
 use crate::failure::Failure;
 use crate::output;
+use crate::svg_file;
 
 /// Sums f32 values of all ranks, and prints a line for each size, as nccl-tests do: the median time of a rank, the bytes of a
 /// value by that time (algbw), and the traffic of each link by that time (busbw: algbw times 2 (n-1)/n).
@@ -111,7 +112,7 @@ impl AllReduce {
             return Err("give --from 4 or more, --to no less, and --factor 2 or more".into());
         }
         if let Some(path) = &self.plot {
-            plot::check(path)?;
+            svg_file::check(path)?;
         }
         let launched = std::env::var_os(variables::RANK).is_some();
         if launched && self.all {

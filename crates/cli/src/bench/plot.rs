@@ -1,13 +1,12 @@
 //! Plot of bus bandwidth by size, as SVG.
 
 use std::error::Error;
-use std::fs;
 use std::path::Path;
 
 use plotters::prelude::*;
 
 use crate::failure::Failure;
-use crate::output_file::check_output_file;
+use crate::svg_file;
 
 /// Colours that remain distinct for colour-blind readers and in grey (Okabe and Ito, 2008).
 const LINE_COLOURS: [RGBColor; 5] = [
@@ -21,21 +20,6 @@ const TEXT: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(228, 228, 228);
 const FONT: &str = "sans-serif";
 
-/// Checks the file, before anything is measured.
-///
-/// # Errors
-/// The name does not end in `.svg`; the file cannot be written.
-pub(super) fn check(path: &Path) -> Result<(), Failure> {
-    match path.extension() {
-        Some(kind) if kind.eq_ignore_ascii_case("svg") => check_output_file(path),
-        _ => Err(format!(
-            "{}: figures are drawn as SVG, give a name that ends in .svg",
-            path.display()
-        )
-        .into()),
-    }
-}
-
 /// Draws a line for each transport: GB/s of the bus by the bytes of a value. Both axes are logarithmic.
 ///
 /// # Errors
@@ -45,9 +29,7 @@ pub(super) fn draw(
     ranks: usize,
     lines: &[(String, Vec<(usize, f64)>)],
 ) -> Result<(), Failure> {
-    let mut svg = String::new();
-    render(&mut svg, ranks, lines).map_err(|e| format!("{}: {e}", path.display()))?;
-    fs::write(path, svg).map_err(|e| format!("{}: {e}", path.display()).into())
+    svg_file::write(path, |svg| render(svg, ranks, lines))
 }
 
 fn render(

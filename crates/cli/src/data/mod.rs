@@ -7,6 +7,7 @@ mod inspect;
 mod keys;
 mod record_files;
 mod sheet;
+mod study;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,7 @@ enum DataCommand {
     Inspect(inspect::Inspect),
     Check(check::Check),
     Bench(bench::Bench),
+    Study(study::Study),
 }
 
 impl DataArgs {
@@ -36,6 +38,7 @@ impl DataArgs {
             DataCommand::Inspect(inspect) => inspect.run().map(|()| ExitCode::SUCCESS),
             DataCommand::Check(check) => check.run(),
             DataCommand::Bench(bench) => bench.run().map(|()| ExitCode::SUCCESS),
+            DataCommand::Study(study) => study.run().map(|()| ExitCode::SUCCESS),
         }
     }
 }

@@ -6,6 +6,8 @@ mod support;
 mod read_records;
 mod reports;
 mod sources;
+#[cfg(target_os = "linux")]
+mod study;
 
 use support::Folder;
 use thalweg_data::example::Example;

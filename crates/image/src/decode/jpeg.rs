@@ -2,7 +2,7 @@
 
 use super::jpeg_header::{Coding, JpegHeader};
 use super::limits::{Limits, channels_of};
-use crate::{Format, ImageError, Size};
+use crate::{Format, ImageError, Size, Window};
 
 /// Reads and checks a header: what every backend does first. Returns it with the size of the result.
 pub(super) fn header(
@@ -24,4 +24,18 @@ pub(super) fn header(
     limits.check(Format::Jpeg, size)?;
     header.check(bytes)?;
     Ok((header, size))
+}
+
+/// Lines below a window that are decoded with it: colours at its lower edge are interpolated from them.
+const LINES_BELOW: usize = 16;
+
+/// A file whose last lines are those of a window, and its number of lines; `None` if all of the file is needed.
+pub(super) fn without_lines_below(
+    header: &JpegHeader,
+    bytes: &[u8],
+    window: Window,
+) -> Option<(Vec<u8>, usize)> {
+    let lines = window.y + window.height + LINES_BELOW;
+    let cut = header.first_lines(bytes, lines)?;
+    Some((cut, lines))
 }

@@ -22,6 +22,10 @@ pub(super) struct JpegHeader {
     pub(super) adobe: bool,
     /// Offset of the first scan.
     pub(super) scan: usize,
+    /// Offset of the number of lines, two bytes.
+    lines_at: usize,
+    /// The blocks of a file stand in the order of its lines: one scan has all components, whole.
+    by_lines: bool,
 }
 
 const JPEG: Format = Format::Jpeg;
@@ -34,6 +38,7 @@ impl JpegHeader {
         };
         // Lines, columns and the identifiers of components.
         let mut frame: Option<(usize, usize, Vec<u8>)> = None;
+        let (mut lines_at, mut sequential) = (0, false);
         let (mut jfif, mut adobe) = (false, None);
         let mut at = 2;
         loop {
@@ -60,9 +65,15 @@ impl JpegHeader {
                 return Err(truncated());
             };
             match marker {
-                0xda => break,
+                0xda => {
+                    let all = frame.as_ref().map(|(_, _, components)| components.len());
+                    sequential &= segment.first().map(|&n| usize::from(n)) == all;
+                    break;
+                }
                 0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                     frame = Some(frame_of(segment, at)?);
+                    // The length, and the precision, stand before the lines.
+                    (lines_at, sequential) = (at + 3, matches!(marker, 0xc0 | 0xc1));
                 }
                 0xe0 if segment.starts_with(b"JFIF\0") => jfif = true,
                 0xee if segment.starts_with(b"Adobe") => adobe = segment.get(11).copied(),
@@ -91,6 +102,8 @@ impl JpegHeader {
             coding,
             adobe: adobe.is_some(),
             scan: at,
+            lines_at,
+            by_lines: sequential,
         })
     }
 
@@ -98,6 +111,19 @@ impl JpegHeader {
     pub(super) fn size(&self) -> Size {
         let channels = if self.coding == Coding::Grey { 1 } else { 3 };
         Size::new(self.height, self.width, channels)
+    }
+
+    /// A file of the first lines alone, for decoders that decode whole files: `bytes` with another number of lines. The
+    /// decoder passes over the rest. `None` if it would have to decode the rest too.
+    pub(super) fn first_lines(&self, bytes: &[u8], lines: usize) -> Option<Vec<u8>> {
+        if !self.by_lines || lines >= self.height {
+            return None;
+        }
+        let mut cut = bytes.to_vec();
+        let number = u16::try_from(lines).ok()?.to_be_bytes();
+        cut.get_mut(self.lines_at..self.lines_at + 2)?
+            .copy_from_slice(&number);
+        Some(cut)
     }
 
     /// An error if the bytes cannot encode so many pixels, or lack the end marker.

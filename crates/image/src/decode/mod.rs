@@ -19,9 +19,11 @@ mod limits;
 mod png;
 #[cfg(feature = "turbojpeg")]
 mod turbo;
+mod window;
 #[cfg(not(feature = "turbojpeg"))]
 mod zune;
 
+use self::window::copy_window;
 use crate::error::check_window;
 use crate::{Format, Image, ImageError, Size, Window};
 
@@ -88,7 +90,8 @@ impl Decoder {
 
     /// Decodes a window of a file into `pixels`, whose contents are replaced.
     ///
-    /// With the feature `turbojpeg` the work for a JPEG outside of the window is mostly left out.
+    /// Of most JPEG files the lines below the window are not decoded, and with the feature `turbojpeg` the pixels beside
+    /// it neither.
     ///
     /// # Errors
     /// Those of [`Decoder::decode`], and [`ImageError::Window`] for a window that does not lie in the image.
@@ -100,7 +103,6 @@ impl Decoder {
         pixels: &mut Vec<u8>,
     ) -> Result<Size, ImageError> {
         check_window(window, size_of(bytes)?)?;
-        #[cfg(feature = "turbojpeg")]
         if format_of(bytes)? == Format::Jpeg {
             return self
                 .jpeg
@@ -112,13 +114,7 @@ impl Decoder {
         let size = decoded?;
         // A GIF's header and its frames may differ.
         check_window(window, size)?;
-        let line = window.width * size.channels;
-        pixels.resize(window.height * line, 0);
-        for (i, to) in pixels.chunks_exact_mut(line).enumerate() {
-            let from = ((window.y + i) * size.width + window.x) * size.channels;
-            to.copy_from_slice(&self.whole[from..][..line]);
-        }
-        Ok(Size::new(window.height, window.width, size.channels))
+        Ok(copy_window(&self.whole, size, window, pixels))
     }
 }
 

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use turbojpeg_sys as raw;
 
-use super::jpeg::header;
+use super::jpeg::{header, without_lines_below};
 use super::jpeg_color::{cmyk_to_rgb, convert};
 use super::jpeg_header::Coding;
 use super::limits::Limits;
@@ -59,16 +59,22 @@ impl Jpeg {
         limits: &Limits,
         pixels: &mut Vec<u8>,
     ) -> Result<Size, ImageError> {
-        let (header, size) = header(bytes, channels, limits)?;
+        let (header, mut size) = header(bytes, channels, limits)?;
+        let cut = without_lines_below(&header, bytes, window);
+        let bytes = match &cut {
+            Some((cut, lines)) => {
+                size.height = *lines;
+                cut
+            }
+            None => bytes,
+        };
         let inks = matches!(header.coding, Coding::Cmyk | Coding::Ycck);
         let decoded = if inks { 4 } else { size.channels };
         let mcu = self.opened(bytes, size)?.mcu_width();
         let region = region_of(window, size, mcu);
-        self.decode_raw(
-            bytes,
-            Some(region),
-            Size::new(region.height, region.width, decoded),
-        )?;
+        // Samplings without a name cannot be decoded in part.
+        let part = (region != size.window()).then_some(region);
+        self.decode_raw(bytes, part, Size::new(region.height, region.width, decoded))?;
         let line = window.width * size.channels;
         pixels.resize(window.height * line, 0);
         for (i, to) in pixels.chunks_exact_mut(line).enumerate() {

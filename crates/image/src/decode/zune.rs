@@ -6,17 +6,20 @@ use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
-use super::jpeg::header;
+use super::jpeg::{header, without_lines_below};
 use super::jpeg_color::{cmyk_to_rgb, convert};
 use super::jpeg_header::{Coding, JpegHeader};
 use super::limits::Limits;
-use crate::{Format, ImageError, Size};
+use super::window::copy_window;
+use crate::{Format, ImageError, Size, Window};
 
 /// Decoder in Rust.
 #[derive(Default)]
 pub(super) struct Jpeg {
     /// Samples that are not converted yet.
     raw: Vec<u8>,
+    /// The lines of an image of which a window is wanted.
+    lines: Vec<u8>,
 }
 
 impl Jpeg {
@@ -65,6 +68,24 @@ impl Jpeg {
         decoder.decode_into(&mut self.raw).map_err(corrupt)?;
         self.convert(&header, space.num_components(), size.channels, pixels)?;
         Ok(size)
+    }
+
+    /// Decodes the image down to the last line of a window, which lies in it.
+    pub(super) fn decode_window(
+        &mut self,
+        bytes: &[u8],
+        window: Window,
+        channels: usize,
+        limits: &Limits,
+        pixels: &mut Vec<u8>,
+    ) -> Result<Size, ImageError> {
+        let (header, _) = header(bytes, channels, limits)?;
+        let cut = without_lines_below(&header, bytes, window);
+        let bytes = cut.as_ref().map_or(bytes, |(cut, _)| cut);
+        let mut lines = std::mem::take(&mut self.lines);
+        let decoded = self.decode(bytes, channels, limits, &mut lines);
+        self.lines = lines;
+        Ok(copy_window(&self.lines, decoded?, window, pixels))
     }
 
     /// Converts samples to grey or RGB.

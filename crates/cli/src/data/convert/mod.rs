@@ -28,7 +28,7 @@ use crate::progress::Progress;
 use crate::table::table;
 
 /// Result of a conversion.
-struct Converted {
+pub(super) struct Converted {
     sets: Vec<Written>,
     classes: Vec<String>,
     /// Messages about the pictures that were left out.
@@ -45,6 +45,19 @@ struct Written {
 
 impl Convert {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        let converted = self.convert_quietly()?;
+        let text = match self.json {
+            true => format!("{:#}\n", converted.json()),
+            false => converted.text(),
+        };
+        output::text(&text)
+    }
+
+    /// Converts, and prints nothing.
+    ///
+    /// # Errors
+    /// As [`Convert::run`].
+    pub(super) fn convert_quietly(&self) -> Result<Converted, Failure> {
         if !(1..=100).contains(&self.quality) {
             return Err(format!("--quality {}: give 1 to 100", self.quality).into());
         }
@@ -54,12 +67,7 @@ impl Convert {
         let source = self.open()?;
         let plan = Plan::new(self, source.len())?;
         plan.check(source.classes())?;
-        let converted = self.convert(source, &plan)?;
-        let text = match self.json {
-            true => format!("{:#}\n", converted.json()),
-            false => converted.text(),
-        };
-        output::text(&text)
+        self.convert(source, &plan)
     }
 
     fn convert(&self, source: Source, plan: &Plan) -> Result<Converted, Failure> {
