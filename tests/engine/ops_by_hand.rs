@@ -231,3 +231,76 @@ fn both_summaries_of_sounds_write_the_same() {
     let error = Session::new(&g).unwrap().step(wrong, []).unwrap_err();
     assert!(error.to_string().contains("0 is no sample rate"), "{error}");
 }
+
+#[test]
+fn noise_around_a_glimpse_has_the_range_or_the_mean_of_the_image() {
+    let g = Graph::new();
+    // Channel 0 is -1 and 1, channel 1 is 100 everywhere.
+    let pixels: Vec<f32> = (0..64).flat_map(|i| [[-1.0, 1.0][i % 2], 100.0]).collect();
+    let images = g.constant(Tensor::new(&[1, 8, 8, 2], &pixels).unwrap());
+    let (size, offsets) = (g.constant([60i32, 50]), g.constant([[9.0f32, 9.0]]));
+    for (noise, uniform) in [
+        ("uniform", true),
+        ("", true),
+        ("gaussian", false),
+        ("", false),
+    ] {
+        let node = g
+            .op("ExtractGlimpse")
+            .input(images)
+            .input(size)
+            .input(offsets);
+        let node = node.attr("uniform_noise", uniform).attr("noise", noise);
+        let outputs = g.operation(node.build().id()).outputs();
+        let session = Session::new(&g).unwrap();
+        let first: Vec<Tensor> = session.run(&outputs, []).unwrap();
+        let values = first[0].as_slice::<f32>().unwrap();
+        let channel = |k: usize| values.iter().skip(k).step_by(2).copied();
+        let mean = |k| channel(k).sum::<f32>() / 3000.0;
+        let most = if uniform { 100.0 } else { 1.0 };
+        assert!(
+            channel(0).all(|v| (-1.0..=most).contains(&v)),
+            "{noise} {uniform}"
+        );
+        match uniform {
+            true => assert!((mean(0) - 49.5).abs() < 5.0 && (mean(1) - 49.5).abs() < 5.0),
+            false => assert!(mean(0).abs() < 0.1 && channel(1).all(|v| v == 100.0)),
+        }
+        let second: Vec<Tensor> = session.run(&outputs, []).unwrap();
+        assert_ne!(second, first);
+    }
+}
+
+#[test]
+fn glimpses_of_two_kinds_of_noise_or_of_other_counts_are_errors() {
+    let g = Graph::new();
+    let images = g.constant(Tensor::zeros(DType::F32, &[2, 3, 3, 1]).unwrap());
+    let refused = |size: [i32; 2], offsets: &[[f32; 2]], noise: &str| {
+        let offsets: Vec<f32> = offsets.concat();
+        let offsets = g.constant(Tensor::new(&[offsets.len() / 2, 2], &offsets).unwrap());
+        let node = g
+            .op("ExtractGlimpseV2")
+            .input(images)
+            .input(g.constant(size));
+        node.input(offsets)
+            .attr("noise", noise)
+            .build()
+            .is_invalid()
+    };
+    let two = [[0.0f32; 2]; 2];
+    assert!(!refused([1, 1], &two, "uniform"));
+    assert!(refused([1, 1], &two, "zero") && refused([1, 1], &two, "pink"));
+    assert!(refused([1, 1], &two[..1], "uniform"));
+    assert!(refused([-1, 1], &two, "uniform"));
+}
+
+#[test]
+fn a_glimpse_larger_than_memory_is_an_error() {
+    let g = Graph::new();
+    let images = g.constant(Tensor::zeros(DType::F32, &[1, 3, 3, 1]).unwrap());
+    let (size, offsets) = (g.constant([i32::MAX; 2]), g.constant([[0.0f32, 0.0]]));
+    let node = g.op("ExtractGlimpse").input(images).input(size);
+    let glimpse = node.input(offsets).output();
+    let ran: Result<Tensor, SessionError> = Session::new(&g).unwrap().run(glimpse, []);
+    assert!(ran.is_err());
+}

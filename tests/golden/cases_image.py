@@ -22,6 +22,7 @@ def add(s):
     boxes(s)
     suppression(s)
     samples(s)
+    glimpses(s)
     files(s)
 
 
@@ -167,6 +168,27 @@ def sample(s, op, label, **arguments):
     result = s.run(op, label, arguments, runs=2)
     if result is not None:
         s.record(op, label, result, None)
+
+
+def glimpses(s):
+    """Windows inside, over each edge, on it, around the image, and outside; no noise, whose numbers have no seed."""
+    images = rnd(f32, [7, 5, 6, 2], -9, 9).draw(generator("glimpses"))
+    zero = {"uniform_noise": False, "noise": "zero"}
+    scaled = [[0, 0], [-1, -1], [1, 1], [0.9, -0.7], [-0.3, 0.4], [40, 0], [0, -1e30]]
+    pixels = [[2, 2], [-1.5, -0.5], [4, 5], [1, -3], [-2, 1.7], [0, 70], [1e30, 0]]
+    for op in ("ExtractGlimpse", "ExtractGlimpseV2"):
+        for normalized, offsets in ((True, scaled), (False, pixels)):
+            for centered in (True, False):
+                for height, width in ((3, 2), (2, 9), (5, 6), (0, 2)):
+                    label = f"{'scaled' if normalized else 'pixels'}_{centered}_{height}x{width}"
+                    rule = {"normalized": normalized, "centered": centered}
+                    given = {"input": images, "size": ivec(height, width), "offsets": np.array(offsets, f32)}
+                    exact(s, op, label, **given, **rule, **zero)
+        inside = {"input": images[:2], "size": ivec(2, 3), "offsets": np.array([[0, 0], [0.2, -0.1]], f32)}
+        exact(s, op, "inside_uniform", **inside)
+        exact(s, op, "inside_gaussian", **inside, uniform_noise=False, noise="gaussian")
+        exact(s, op, "inside_no_name", **inside, uniform_noise=False, noise="")
+        exact(s, op, "no_images", input=images[:0], size=ivec(2, 2), offsets=np.zeros([0, 2], f32))
 
 
 def saved(image, form, **options):

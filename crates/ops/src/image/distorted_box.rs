@@ -38,16 +38,6 @@ const OUTPUTS: &[Arg] = &[
     arg_of("bboxes", DType::F32),
 ];
 
-/// Words of a sequence from the start of a block.
-fn words(philox: Philox, first: u64) -> impl FnMut() -> u32 {
-    let mut at = 0;
-    move || {
-        let word = philox.block(first.wrapping_add(at / 4))[at as usize % 4];
-        at += 1;
-        word
-    }
-}
-
 /// The sampler that the attributes describe; the least share of an object may be an input.
 fn sampler(attrs: &Attrs) -> Result<BoxSampler, KernelError> {
     let range = |name: &str| match *attrs.floats(name) {
@@ -94,7 +84,7 @@ fn sample<T: Number>(
     // A block of four words for each attempt, used or not.
     let first = take_blocks(cx, sampler.attempts as u64)?;
     let window = sampler
-        .sample(height, width, boxes, &mut words(philox, first))
+        .sample(height, width, boxes, &mut philox.words(first))
         .map_err(image_error)?;
     let number = |n: usize| T::from_f64(n as f64);
     // All channels are said by -1, which wraps in unsigned dtypes.
@@ -197,7 +187,7 @@ fn crop<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     };
     Ok(Prepared::new(lines * columns * channels, move |cx| {
         let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
-        let mut words = words(philox, take_blocks(cx, 1)?);
+        let mut words = philox.words(take_blocks(cx, 1)?);
         // TensorFlow uses 32 bits as well.
         let mut start = |room: usize| match room as u32 {
             0 => 0,

@@ -9,6 +9,7 @@ mod crop_and_resize_grad;
 mod decode;
 mod distorted_box;
 mod encode;
+mod glimpse;
 mod images;
 mod non_max_suppression;
 mod resize;
@@ -37,6 +38,8 @@ pub(crate) static OPS: &[&Op] = &[
     &color::ADJUST_SATURATION,
     &color::RGB_TO_HSV,
     &color::HSV_TO_RGB,
+    &glimpse::EXTRACT_GLIMPSE,
+    &glimpse::EXTRACT_GLIMPSE_V2,
     &crop_and_resize::CROP_AND_RESIZE,
     &crop_and_resize_grad::CROP_AND_RESIZE_GRAD_IMAGE,
     &crop_and_resize_grad::CROP_AND_RESIZE_GRAD_BOXES,

@@ -13,7 +13,7 @@ const MIN_UNIFORM: f64 = 1e-7;
 
 /// A number in `[0, 1)` from the word's low 23 bits.
 #[inline(always)]
-pub(super) fn uniform_f32(x: u32) -> f32 {
+pub(crate) fn uniform_f32(x: u32) -> f32 {
     f32::from_bits(127 << 23 | x & 0x7f_ffff) - 1.0
 }
 
@@ -25,7 +25,7 @@ pub(super) fn uniform_f64(high: u32, low: u32) -> f64 {
 
 /// Two independent normal numbers from two random words.
 #[inline(always)]
-pub(super) fn normal_pair_f32(x0: u32, x1: u32) -> [f32; 2] {
+pub(crate) fn normal_pair_f32(x0: u32, x1: u32) -> [f32; 2] {
     let u = uniform_f32(x0);
     let u = if u < MIN_UNIFORM as f32 {
         MIN_UNIFORM as f32

@@ -4,7 +4,7 @@
 //! node continues its sequence from run to run. If both seeds of a node are 0, its sequence
 //! differs from plan to plan.
 
-mod box_muller;
+pub(crate) mod box_muller;
 mod build;
 mod dropout;
 mod fill;

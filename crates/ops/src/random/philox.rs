@@ -75,6 +75,19 @@ impl Philox {
         }
         x.map(|x| x as u32)
     }
+
+    /// The words from the start of block `first` on.
+    pub(crate) fn words(self, first: u64) -> impl FnMut() -> u32 {
+        let (mut at, mut block) = (0, [0; 4]);
+        move || {
+            if at % 4 == 0 {
+                block = self.block(first.wrapping_add(at / 4));
+            }
+            let word = block[at as usize % 4];
+            at += 1;
+            word
+        }
+    }
 }
 
 #[cfg(test)]
