@@ -4,7 +4,7 @@ import numpy as np
 
 from inputs import rnd
 from kinds import ANY
-from reference import f16, f32, f64, i32, i64
+from reference import f16, f32, f64, i32, i64, tf, u8
 
 WORDS = np.array(
     ["", "a", "ab", "Hello, World", "  padded\t\n", "äöü €", "x" * 5, "0123456789abcdef", "y" * 33, "z" * 64, "w" * 65]
@@ -30,6 +30,7 @@ def add(s):
     moved(s)
     shown(s)
     expressions(s)
+    serialized(s)
 
 
 def plain(s):
@@ -299,3 +300,75 @@ def expressions(s):
         s.case(
             "RegexReplace", name, input=lines, pattern=text(pattern).reshape(()), rewrite=text(rewrite).reshape(())
         )
+
+
+def message(dtype, dims, **lists):
+    """A serialized tensor whose elements are in the list of their type."""
+    proto = tf.make_tensor_proto(0.0).__class__(dtype=dtype.as_datatype_enum)
+    for size in dims:
+        proto.tensor_shape.dim.add(size=size)
+    for name, values in lists.items():
+        getattr(proto, name).extend(values)
+    return np.array(proto.SerializeToString(), object)
+
+
+def serialized(s):
+    """Tensors and sparse tensors as strings, and back."""
+    for name, dtype in ANY.items():
+        for label, dims in (("scalar", []), ("2x3", [2, 3]), ("none", [0, 2])):
+            low = 0 if np.dtype(dtype).kind == "u" else -9
+            written = s.case("SerializeTensor", f"{name}_{label}", audit=False, tensor=rnd(dtype, dims, low, 9))
+            given = np.array(written.outputs[0], object)
+            s.case("ParseTensor", f"{name}_{label}", audit=False, serialized=given, out_type=dtype)
+    for label, words in (("scalar", text("ab").reshape([])), ("2x2", text("a", "", "bcd", "\xe4").reshape(2, 2))):
+        written = s.case("SerializeTensor", f"string_{label}", tensor=words)
+        given = np.array(written.outputs[0], object)
+        s.case("ParseTensor", f"string_{label}", serialized=given, out_type=np.object_)
+    for label, dtype, lists in (
+        ("f16", tf.float16, {"half_val": [0x3C00, 0xC000]}),
+        ("f32", tf.float32, {"float_val": [1.5, -2.0]}),
+        ("f64", tf.float64, {"double_val": [1.5]}),
+        ("i8", tf.int8, {"int_val": [-7, 5]}),
+        ("i64", tf.int64, {"int64_val": [-(2**40)]}),
+        ("u64", tf.uint64, {"uint64_val": [2**63]}),
+        ("bool", tf.bool, {"bool_val": [True, False]}),
+        ("nothing", tf.int32, {}),
+    ):
+        kind = dtype.as_numpy_dtype
+        s.case("ParseTensor", f"listed_{label}", audit=False, serialized=message(dtype, [2, 2], **lists), out_type=kind)
+    short = message(tf.string, [3], string_val=[b"a", b"bc"])
+    s.case("ParseTensor", "listed_string", serialized=short, out_type=np.object_)
+    sparse(s)
+
+
+def sparse(s):
+    """Sparse tensors as three strings each."""
+    index = np.array([[0, 1], [0, 2], [2, 0], [3, 3]], i64)
+    shape = np.array([5, 4], i64)
+    for name, values in (
+        ("f32", np.array([1.5, -2, 0, 7], f32)),
+        ("i64", np.array([1, 2, 3, 4], i64)),
+        ("u8", np.array([1, 2, 3, 255], u8)),
+        ("bool", np.array([True, False, True, True])),
+        ("string", text("a", "", "bcd", "e")),
+    ):
+        given = {"sparse_indices": index, "sparse_values": values, "sparse_shape": shape}
+        whole = s.case("SerializeSparse", name, **given).outputs[0]
+        rows = s.case("SerializeManySparse", name, **given).outputs[0]
+        dtype = np.object_ if name == "string" else values.dtype.type
+        s.case("DeserializeSparse", name, audit=False, serialized_sparse=whole, dtype=dtype)
+        s.case("DeserializeSparse", f"{name}_rows", audit=False, serialized_sparse=rows, dtype=dtype)
+        s.case("DeserializeManySparse", name, audit=False, serialized_sparse=rows, dtype=dtype)
+    matrix = np.stack([rows[:2], rows[2:4], rows[3:]])
+    s.case("DeserializeSparse", "matrix", audit=False, serialized_sparse=matrix, dtype=np.object_)
+    parts = []
+    for count, dims in ((1, []), (2, []), (0, [3, 4]), (1, [5, 2])):
+        given = {"sparse_indices": np.zeros([count, len(dims)], i64), "sparse_values": np.arange(count).astype(f32)}
+        label = f"{count}_of_{len(dims)}"
+        parts += s.case("SerializeSparse", label, **given, sparse_shape=np.array(dims, i64)).outputs
+    s.case("DeserializeManySparse", "scalars", audit=False, serialized_sparse=np.stack(parts[:2]), dtype=f32)
+    s.case("DeserializeManySparse", "sizes", audit=False, serialized_sparse=np.stack(parts[2:]), dtype=f32)
+    s.case("DeserializeSparse", "nothing", audit=False, serialized_sparse=parts[2], dtype=f32)
+    nothing = {"sparse_indices": index[:0], "sparse_values": np.zeros([0], f32)}
+    s.case("SerializeManySparse", "nothing", **nothing, sparse_shape=shape)
+    s.case("SerializeManySparse", "no_rows", **nothing, sparse_shape=np.array([0, 4], i64))

@@ -238,6 +238,51 @@ fn in_order(bytes: &[u8], size: usize) -> std::borrow::Cow<'_, [u8]> {
     turned.collect::<Vec<u8>>().into()
 }
 
+/// The most bytes that [`from_proto`] fills in for a message, and the bytes of its elements if it fills in all; no more
+/// than the largest number.
+///
+/// # Errors
+/// Its dtype or shape is none.
+pub fn elements_bytes(proto: &TensorProto) -> Result<usize, ValueError> {
+    let dtype = dtype::from_number(proto.dtype)?;
+    let dims = shape::dims_from_proto(proto.tensor_shape.as_ref())?;
+    let size = match dtype {
+        DType::String => size_of::<Box<[u8]>>() + proto.string_val.last().map_or(0, Vec::len),
+        _ => dtype.size(),
+    };
+    let count = checked_elements(&dims).unwrap_or(usize::MAX);
+    Ok(count.saturating_mul(size))
+}
+
+/// Converts a tensor to a message with all elements in `tensor_content`, as TensorFlow's C++ does it; strings are their
+/// lengths as varints, then their bytes.
+///
+/// # Errors
+/// As [`to_proto`].
+pub fn to_content_proto(tensor: &Tensor) -> Result<TensorProto, ValueError> {
+    let dtype = tensor.dtype();
+    let tensor_content = match dtype {
+        DType::Resource | DType::Variant => return Err(ValueError::Handle),
+        DType::String => {
+            let strings = tensor.as_strings()?;
+            let mut content = Vec::new();
+            for string in strings {
+                // A vector takes any number of bytes.
+                let _ = prost::encode_length_delimiter(string.len(), &mut content);
+            }
+            strings.iter().for_each(|s| content.extend_from_slice(s));
+            content
+        }
+        _ => in_order(tensor.bytes(), dtype.size()).into_owned(),
+    };
+    Ok(TensorProto {
+        dtype: dtype::to_number(dtype),
+        tensor_shape: Some(shape::to_proto(&tensor.shape())),
+        tensor_content,
+        ..TensorProto::default()
+    })
+}
+
 /// Converts a tensor to a message, encoded as TensorFlow's `make_tensor_proto` does it: one element
 /// in the list of its type, several as `tensor_content`, strings always in their list.
 ///

@@ -5,7 +5,7 @@ mod support;
 use proptest::prelude::*;
 use support::shape;
 use thalweg_graphdef::messages::{DataType, TensorProto};
-use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
+use thalweg_graphdef::tensor::{Budget, elements_bytes, from_proto, to_content_proto, to_proto};
 use thalweg_graphdef::{ValueError, dtype};
 use thalweg_tensor::half::{bf16, f16};
 use thalweg_tensor::{DType, Tensor, TensorError};
@@ -326,4 +326,24 @@ proptest! {
         let tensor = Tensor::from_bytes(dtype, &[bytes.len() / dtype.size()], &bytes).unwrap();
         prop_assert_eq!(read(&to_proto(&tensor).unwrap()), Ok(tensor));
     }
+}
+
+#[test]
+fn elements_as_content_read_back_and_their_bytes_are_known() {
+    let strings = Tensor::strings(&[3], &[&b"a"[..], b"", &[7; 200]]).unwrap();
+    for tensor in [Tensor::vector(&[1.5f32]), Tensor::scalar(-2i64), strings] {
+        let proto = to_content_proto(&tensor).unwrap();
+        assert!(!proto.tensor_content.is_empty());
+        assert_eq!(from_proto(&proto, &mut Budget::new(0)).unwrap(), tensor);
+    }
+    let mut ones = to_proto(&Tensor::scalar(1.0f32)).unwrap();
+    ones.tensor_shape = Some(shape(&[1000]));
+    let bytes = elements_bytes(&ones).unwrap();
+    assert_eq!(bytes, 4000);
+    assert_eq!(
+        from_proto(&ones, &mut Budget::new(bytes)).unwrap().len(),
+        1000
+    );
+    ones.tensor_shape = Some(shape(&[1 << 40, 1 << 40]));
+    assert_eq!(elements_bytes(&ones).unwrap(), usize::MAX);
 }

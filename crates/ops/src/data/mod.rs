@@ -26,6 +26,8 @@ mod patterns;
 mod ragged_variants;
 mod readers;
 mod reduce;
+mod serialized_sparse;
+mod serialized_tensors;
 mod shuffle;
 mod sources;
 mod steps;
@@ -117,9 +119,12 @@ pub(crate) static OPS: &[&Op] = &[
     &csv::DECODE_CSV,
     &padded_raw::DECODE_PADDED_RAW,
     &decompress::DECODE_COMPRESSED,
-    &packed_tensors::SERIALIZE_SPARSE,
-    &packed_tensors::SERIALIZE_MANY_SPARSE,
-    &packed_tensors::DESERIALIZE_SPARSE,
+    &serialized_tensors::PARSE_TENSOR,
+    &serialized_tensors::SERIALIZE_TENSOR,
+    &serialized_sparse::SERIALIZE_SPARSE,
+    &serialized_sparse::SERIALIZE_MANY_SPARSE,
+    &serialized_sparse::DESERIALIZE_SPARSE,
+    &serialized_sparse::DESERIALIZE_MANY_SPARSE,
     &ragged_variants::TO_VARIANT,
     &ragged_variants::FROM_VARIANT,
     &readers::TF_RECORD,

@@ -76,7 +76,8 @@ impl Philox {
         x.map(|x| x as u32)
     }
 
-    /// The words from the start of block `first` on.
+    /// The words from the start of block `first` on: those of ops on images.
+    #[cfg(feature = "image")]
     pub(crate) fn words(self, first: u64) -> impl FnMut() -> u32 {
         let (mut at, mut block) = (0, [0; 4]);
         move || {
