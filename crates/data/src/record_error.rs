@@ -18,6 +18,12 @@ pub enum RecordError {
     /// A length is above [`MAX_RECORD_BYTES`](crate::MAX_RECORD_BYTES).
     #[error("a record is longer than 2 GiB")]
     TooLong,
+    /// The memory limit does not allow a record.
+    #[error("there is no memory for a record of {bytes} bytes or more")]
+    Memory {
+        /// The bytes that were asked for.
+        bytes: usize,
+    },
     /// The checksum of the data does not match.
     #[error("the data of a record do not match their checksum")]
     DataChecksum,

@@ -120,6 +120,96 @@ fn damaged_files_are_errors_with_the_file_and_the_offset() {
 }
 
 #[test]
+fn records_are_read_from_a_byte_offset_of_each_file() {
+    let folder = Folder::new("offsets");
+    let records = record_file(&[b"one", b"two!", b"three"]);
+    let plain = written(&folder, "plain", &records);
+    let packed = written(&folder, "packed", &super::strings::zlib(&records));
+    let g = Graph::new();
+    let session = session(&folder, &g);
+    let read = |files: &[&str], compression: &str, offsets: &[i64]| {
+        let names = g.constant(Tensor::strings(&[files.len()], files).unwrap());
+        let offsets = g.constant(Tensor::vector(offsets));
+        let node = g.op("TFRecordDatasetV2").input(names);
+        let node = node.input(string(&g, compression)).input(g.constant(0i64));
+        let (all, error) = elements(&session, node.input(offsets).output(), DType::String);
+        let text = |t: &Tensor| String::from_utf8_lossy(&t.as_strings().unwrap()[0]).into_owned();
+        (all.iter().map(text).collect::<Vec<_>>().join(" "), error)
+    };
+    let two = [&*plain, &*plain];
+    // TensorFlow's elements, and its errors.
+    for (files, compression, offsets, records, text) in [
+        (
+            &two[..],
+            "",
+            &[19, 39][..],
+            "two! three three",
+            "End of sequence",
+        ),
+        (
+            &two,
+            "",
+            &[],
+            "one two! three one two! three",
+            "End of sequence",
+        ),
+        (&[&plain], "", &[60], "", "End of sequence"),
+        (&[&plain], "", &[1000], "", "End of sequence"),
+        (&[&plain], "", &[5], "", "byte 5"),
+        (&[&packed], "ZLIB", &[39], "three", "End of sequence"),
+        (&[&packed], "ZLIB", &[i64::MAX], "", "End of sequence"),
+    ] {
+        let (all, error) = read(files, compression, offsets);
+        assert!(
+            all == records && error.contains(text),
+            "{offsets:?}: {all}; {error}"
+        );
+    }
+    for (offsets, text) in [
+        (&[-1i64][..], "0 or more"),
+        (&[1, 2], "one offset for each file"),
+    ] {
+        let names = g.constant(Tensor::strings(&[1], &[&plain]).unwrap());
+        let node = g.op("TFRecordDatasetV2").input(names);
+        let node = node.input(string(&g, "")).input(g.constant(0i64));
+        let dataset = node.input(g.constant(Tensor::vector(offsets)));
+        let error = session
+            .run::<()>(dataset.build(), [])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(text), "{error}");
+    }
+}
+
+#[test]
+fn records_of_compressed_files_count_against_the_memory_limit() {
+    let folder = Folder::new("bomb");
+    let bomb = super::strings::zlib(&record_file(&[b"small", &vec![0; 64 << 20]]));
+    assert!(bomb.len() < 1 << 20);
+    let file = written(&folder, "bomb", &bomb);
+    let g = Graph::new();
+    let files = Files::within([folder.path()]).unwrap();
+    let options = SessionOptions::new().files(files);
+    let options = options.default_memory_limit(8 << 20);
+    let session = Session::with_options(&g, options).unwrap();
+    let inputs = [string(&g, &file), string(&g, "ZLIB"), g.constant(0i64)];
+    let records = g.op("TFRecordDataset").inputs(inputs).output();
+    let (all, error) = elements(&session, records, DType::String);
+    assert!(all.len() == 1 && error.contains("memory"), "{error}");
+
+    let queue = g.op("FIFOQueueV2");
+    let queue = queue.attr("component_types", Attr::Types(vec![DType::String]));
+    let queue = queue.output();
+    let add = g.op("QueueEnqueueV2").input(queue).input(string(&g, &file));
+    session.run::<()>(add.build(), []).unwrap();
+    let reader = g.op("TFRecordReaderV2").attr("compression_type", "ZLIB");
+    let read = g.op("ReaderReadUpToV2").input(reader.output()).input(queue);
+    let read = read.input(g.constant(10i64)).outputs();
+    let error = session.run::<Tensor>(read[1], []).unwrap_err().to_string();
+    assert!(error.contains("memory"), "{error}");
+}
+
+#[test]
 fn a_reader_counts_its_records_and_starts_anew() {
     let folder = Folder::new("reader");
     let file = written(&folder, "lines", b"one\ntwo\nthree");

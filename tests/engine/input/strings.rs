@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::*;
 
-fn zlib(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn zlib(bytes: &[u8]) -> Vec<u8> {
     let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
     packer.write_all(bytes).unwrap();
     packer.finish().unwrap()

@@ -128,7 +128,9 @@ impl RecordFile {
             let next_follows = matches!(source, RecordError::DataChecksum);
             self.ended = !next_follows;
             match &self.skip_damaged {
-                Some(damaged) if !matches!(source, RecordError::Io(_)) => {
+                Some(damaged)
+                    if !matches!(source, RecordError::Io(_) | RecordError::Memory { .. }) =>
+                {
                     damaged.fetch_add(1, Relaxed);
                     self.record += 1;
                 }

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 
 use thalweg_checkpoint::crc;
+use thalweg_tensor::Reservation;
 
 use crate::record_error::RecordError;
 
@@ -13,6 +14,8 @@ pub const MAX_RECORD_BYTES: usize = i32::MAX as usize;
 pub(super) const HEADER_BYTES: usize = 12;
 /// Number of bytes of a record after its data: the checksum.
 pub(super) const FOOTER_BYTES: usize = 4;
+/// First part of a record of a source without a size that memory is taken for, in bytes; the next parts double it.
+const STEP_BYTES: usize = 64 << 10;
 
 /// Writes a record with these bytes as its data.
 ///
@@ -81,6 +84,14 @@ impl<R: Read> RecordReader<R> {
         }
     }
 
+    /// Reads a source of unknown size from the record at a position on; it stands there.
+    pub fn starting_at(from: R, offset: u64) -> RecordReader<R> {
+        RecordReader {
+            offset,
+            ..RecordReader::new(from)
+        }
+    }
+
     /// Number of bytes of the records that were read: the position of the next one, or of the one that is damaged.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -106,16 +117,43 @@ impl<R: Read> RecordReader<R> {
     /// # Errors
     /// As [`RecordReader::read`].
     pub fn read_into(&mut self, to: &mut Vec<u8>) -> Result<bool, RecordError> {
+        self.read_counted(to, &mut Reservation::of(None))
+    }
+
+    /// As [`RecordReader::read_into`]; `held` grows by the bytes of the record before they are read. A compressed file may
+    /// have records of any length.
+    ///
+    /// # Errors
+    /// As [`RecordReader::read`], and [`RecordError::Memory`].
+    pub fn read_counted(
+        &mut self,
+        to: &mut Vec<u8>,
+        held: &mut Reservation,
+    ) -> Result<bool, RecordError> {
         to.clear();
         let Some(length) = self.read_length()? else {
             return Ok(false);
         };
         let rest = length + FOOTER_BYTES;
-        if self.size.is_some() {
-            // It was checked against what is left. Without a size, the buffer grows with the bytes that arrive.
-            to.reserve_exact(rest);
+        // A known size was checked against what is left. Without one, the buffer grows with the bytes that arrive.
+        let mut step = match self.size {
+            Some(_) => rest,
+            None => rest.min(STEP_BYTES),
+        };
+        while to.len() < rest {
+            let memory = RecordError::Memory {
+                bytes: to.len() + step,
+            };
+            if !held.grow(step) {
+                return Err(memory);
+            }
+            to.try_reserve_exact(step).map_err(|_| memory)?;
+            let read = (&mut self.from).take(step as u64).read_to_end(to)?;
+            if read < step {
+                break;
+            }
+            step = to.len().min(rest - to.len());
         }
-        (&mut self.from).take(rest as u64).read_to_end(to)?;
         let Some((data, checksum)) = to.split_at_checked(length) else {
             return Err(RecordError::Truncated);
         };

@@ -6,6 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use thalweg_checkpoint::crc;
+use thalweg_tensor::{Memory, Reservation};
 
 use super::*;
 use crate::error::DataError;
@@ -175,4 +176,21 @@ proptest! {
             prop_assert!(error.contains("cut off"), "{}", error);
         }
     }
+}
+
+#[test]
+fn a_record_of_unknown_size_takes_memory_as_its_bytes_arrive() {
+    let bytes = records(&[3, 1 << 20]);
+    let memory = Arc::new(Memory::new(Some(300 << 10)));
+    let read = |bytes: &[u8]| {
+        let (mut reader, mut data) = (RecordReader::new(bytes), Vec::new());
+        let mut held = Reservation::of(Some(&memory));
+        assert!(reader.read_counted(&mut data, &mut held).unwrap());
+        assert_eq!(held.bytes(), 3 + 4);
+        reader.read_counted(&mut data, &mut held)
+    };
+    assert!(matches!(read(&bytes), Err(RecordError::Memory { .. })));
+    // A length that lies takes no more than what is there.
+    assert!(matches!(read(&bytes[..1000]), Err(RecordError::Truncated)));
+    assert_eq!(memory.used(), 0);
 }

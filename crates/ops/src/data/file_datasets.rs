@@ -15,6 +15,8 @@ use super::patterns::matching_files;
 /// The records of files, one file after the other.
 struct FileRecords {
     names: Arc<[Box<[u8]>]>,
+    /// Position of the first record in each file; 0 for those that it does not have.
+    starts: Arc<[u64]>,
     format: Format,
 }
 
@@ -22,6 +24,7 @@ impl Dataset for FileRecords {
     fn rows(&self, _: &TensorCx<'_>) -> Result<Box<dyn Rows>, KernelError> {
         Ok(Box::new(FileRows {
             names: self.names.clone(),
+            starts: self.starts.clone(),
             format: self.format.clone(),
             next: 0,
             records: None,
@@ -31,6 +34,7 @@ impl Dataset for FileRecords {
 
 struct FileRows {
     names: Arc<[Box<[u8]>]>,
+    starts: Arc<[u64]>,
     format: Format,
     /// The file to open next.
     next: usize,
@@ -42,22 +46,54 @@ impl Rows for FileRows {
         loop {
             if let Some(records) = &mut self.records {
                 if let Some(record) = records.next(cx.memory())? {
-                    return Ok(Some(vec![cx.strings_of(&[], [record.data])?]));
+                    return Ok(Some(vec![cx.strings_of(&[], [&record.data])?]));
                 }
                 self.records = None;
             }
             let Some(name) = self.names.get(self.next) else {
                 return Ok(None);
             };
+            let start = self.starts.get(self.next).copied().unwrap_or(0);
             self.next += 1;
-            self.records = Some(self.format.open(cx, name)?);
+            self.records = Some(self.format.open(cx, name, start)?);
         }
     }
 }
 
 fn records(cx: &TensorCx<'_>, format: Format) -> Result<Vec<Tensor>, KernelError> {
+    records_from(cx, format, [].into())
+}
+
+fn records_from(
+    cx: &TensorCx<'_>,
+    format: Format,
+    starts: Arc<[u64]>,
+) -> Result<Vec<Tensor>, KernelError> {
     let names = cx.strings(0)?.into();
-    source(FileRecords { names, format }, &[])
+    let records = FileRecords {
+        names,
+        starts,
+        format,
+    };
+    source(records, &[])
+}
+
+/// Positions of the first records of files: one for each name, or none.
+fn starts(cx: &TensorCx<'_>, i: usize) -> Result<Arc<[u64]>, KernelError> {
+    let (names, offsets) = (cx.tensor(0)?, cx.tensor(i)?);
+    if offsets.dims() != names.dims() && offsets.dims() != [0] {
+        return Err(KernelError::Invalid(format!(
+            "byte_offsets have the shape {}, and filenames {}: give one offset for each file, or none",
+            offsets.shape(),
+            names.shape()
+        )));
+    }
+    let starts = cx.ints(i)?.into_iter().map(|offset| {
+        u64::try_from(offset).map_err(|_| {
+            KernelError::Invalid(format!("a byte offset must be 0 or more, and is {offset}"))
+        })
+    });
+    starts.collect()
 }
 
 /// The only string at input `i`.
@@ -108,11 +144,11 @@ pub(crate) static TF_RECORD: Op = Op {
     })],
 };
 
-/// As [`TF_RECORD`], from the first record of each file on.
+/// As [`TF_RECORD`], from a record of each file on.
 pub(crate) static TF_RECORD_V2: Op = Op {
     def: OpDef {
         name: "TFRecordDatasetV2",
-        summary: "The records of TFRecord files.",
+        summary: "The records of TFRecord files, each from an offset in its unpacked bytes on.",
         inputs: &[
             arg_of("filenames", DType::String),
             arg_of("compression_type", DType::String),
@@ -123,13 +159,8 @@ pub(crate) static TF_RECORD_V2: Op = Op {
         ..DATASET_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        if cx.ints(3)?.iter().any(|&offset| offset != 0) {
-            return Err(KernelError::Invalid(
-                "byte_offsets other than 0 are not built: read the files from their start"
-                    .to_owned(),
-            ));
-        }
-        records(cx, Format::TfRecord(compression(string(cx, 1)?)?))
+        let format = Format::TfRecord(compression(string(cx, 1)?)?);
+        records_from(cx, format, starts(cx, 3)?)
     })],
 };
 

@@ -5,17 +5,21 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use thalweg_data::{Compression, RecordReader};
+use thalweg_data::{Compression, RecordError, RecordReader};
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{Memory, Reservation};
 
 use crate::files::disk;
+use crate::support::tensors::reserved;
 
 /// Size of the buffer of a file, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Step in which the memory of a line is reserved, in bytes.
 const LINE_STEP: usize = 64 << 10;
+
+/// Unpacked bytes that are passed over before a step can stop.
+const SKIP_STEP: u64 = 1 << 20;
 
 /// A file that is open.
 pub(super) struct OpenFile {
@@ -58,16 +62,19 @@ impl OpenFile {
     }
 
     /// Its contents.
-    pub(super) fn contents(mut self, memory: &Arc<Memory>) -> Result<Vec<u8>, KernelError> {
+    pub(super) fn contents(
+        mut self,
+        memory: &Arc<Memory>,
+    ) -> Result<(Vec<u8>, Reservation), KernelError> {
         let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        let _held = crate::support::tensors::reserved(bytes, Some(memory))?;
+        let held = reserved(bytes, Some(memory))?;
         let mut all = Vec::new();
         all.try_reserve_exact(bytes)
             .map_err(|_| KernelError::Memory { bytes })?;
         // A file that grows meanwhile is read up to the size that it had.
         let read = (&mut self.file).take(self.bytes).read_to_end(&mut all);
         read.map_err(|e| self.wrong(&e))?;
-        Ok(all)
+        Ok((all, held))
     }
 
     /// Its name, and its unpacked bytes, which are buffered.
@@ -140,6 +147,19 @@ pub(super) struct Record {
     pub(super) data: Vec<u8>,
     /// Its number or offset; `None` for a whole file.
     pub(super) place: Option<u64>,
+    /// What counts the data.
+    _held: Reservation,
+}
+
+impl Record {
+    /// A name of a file as a record.
+    pub(super) fn of_name(name: Vec<u8>) -> Record {
+        Record {
+            data: name,
+            place: None,
+            _held: Reservation::of(None),
+        }
+    }
 }
 
 /// The records of a file.
@@ -159,19 +179,16 @@ pub(super) enum Records {
 }
 
 impl Format {
-    /// Opens a file of this form.
-    pub(super) fn open(&self, cx: &TensorCx<'_>, name: &[u8]) -> Result<Records, KernelError> {
+    /// Opens a file of this form. A TFRecord file is read from the record at a position in its unpacked bytes on.
+    pub(super) fn open(
+        &self,
+        cx: &TensorCx<'_>,
+        name: &[u8],
+        start: u64,
+    ) -> Result<Records, KernelError> {
         let file = OpenFile::new(cx, name)?;
-        let bytes = file.bytes;
         Ok(match *self {
-            Format::TfRecord(compression) => {
-                let (name, from) = file.unpacked(compression)?;
-                let reader = match compression {
-                    Compression::None => RecordReader::with_size(from, bytes, 0),
-                    _ => RecordReader::new(from),
-                };
-                Records::TfRecord { name, reader }
-            }
+            Format::TfRecord(compression) => tf_records(cx, file, compression, start)?,
             Format::Lines {
                 compression,
                 header,
@@ -198,21 +215,58 @@ impl Format {
     }
 }
 
+/// The records of a TFRecord file from a position on; none if the file ends before it.
+fn tf_records(
+    cx: &TensorCx<'_>,
+    mut file: OpenFile,
+    compression: Compression,
+    start: u64,
+) -> Result<Records, KernelError> {
+    let bytes = file.bytes;
+    if compression == Compression::None {
+        let start = start.min(bytes);
+        let moved = file.file.seek(SeekFrom::Start(start));
+        moved.map_err(|e| file.wrong(&e))?;
+        let (name, from) = file.unpacked(compression)?;
+        let reader = RecordReader::with_size(from, bytes, start);
+        return Ok(Records::TfRecord { name, reader });
+    }
+    let (name, mut from) = file.unpacked(compression)?;
+    let mut left = start;
+    while left > 0 {
+        if cx.environment().is_stopped() {
+            return Err(KernelError::Stopped);
+        }
+        let passed = std::io::copy(
+            &mut (&mut from).take(left.min(SKIP_STEP)),
+            &mut std::io::sink(),
+        )
+        .map_err(|e| KernelError::Storage(format!("{name}: {e}")))?;
+        left = if passed == 0 { 0 } else { left - passed };
+    }
+    let reader = RecordReader::starting_at(from, start);
+    Ok(Records::TfRecord { name, reader })
+}
+
 impl Records {
     /// The next record; `None` at the end.
     pub(super) fn next(&mut self, memory: &Arc<Memory>) -> Result<Option<Record>, KernelError> {
         match self {
             Records::TfRecord { name, reader } => {
                 let (place, mut data) = (reader.offset(), Vec::new());
-                let more = reader.read_into(&mut data).map_err(|e| {
-                    KernelError::Storage(format!(
+                let mut held = Reservation::of(Some(memory));
+                let more = reader.read_counted(&mut data, &mut held);
+                let more = more.map_err(|e| match e {
+                    RecordError::Memory { bytes } => KernelError::Memory { bytes },
+                    e => KernelError::Storage(format!(
                         "{name}: the record at byte {}: {e}",
                         reader.offset()
-                    ))
+                    )),
                 })?;
                 Ok(more.then_some(Record {
                     data,
                     place: Some(place),
+                    _held: held,
                 }))
             }
             Records::Lines {
@@ -220,22 +274,32 @@ impl Records {
                 header,
                 number,
             } => loop {
-                let Some(data) = line(file, *number, memory)? else {
+                let Some((data, held)) = line(file, *number, memory)? else {
                     return Ok(None);
                 };
                 let place = Some(*number);
                 *number += 1;
                 match header {
-                    0 => return Ok(Some(Record { data, place })),
+                    0 => {
+                        return Ok(Some(Record {
+                            data,
+                            place,
+                            _held: held,
+                        }));
+                    }
                     _ => *header -= 1,
                 }
             },
             Records::Fixed(fixed) => fixed.next(memory),
             Records::Whole(file) => match file.take() {
-                Some(file) => Ok(Some(Record {
-                    data: file.contents(memory)?,
-                    place: None,
-                })),
+                Some(file) => {
+                    let (data, held) = file.contents(memory)?;
+                    Ok(Some(Record {
+                        data,
+                        place: None,
+                        _held: held,
+                    }))
+                }
                 None => Ok(None),
             },
         }
@@ -247,7 +311,7 @@ fn line(
     file: &mut Unpacked,
     number: u64,
     memory: &Arc<Memory>,
-) -> Result<Option<Vec<u8>>, KernelError> {
+) -> Result<Option<(Vec<u8>, Reservation)>, KernelError> {
     let (mut all, mut held, mut ended, mut found) =
         (Vec::new(), Reservation::of(Some(memory)), false, false);
     while !ended {
@@ -272,7 +336,7 @@ fn line(
         all.extend(taken.iter().filter(|&&b| b != b'\r'));
         file.from.consume(used);
     }
-    Ok((ended || (found && !all.is_empty())).then_some(all))
+    Ok((ended || (found && !all.is_empty())).then_some((all, held)))
 }
 
 /// Records of one length.
@@ -340,7 +404,7 @@ impl Fixed {
         if self.left.is_some_and(|left| left < self.record) {
             return Ok(None);
         }
-        let _held = crate::support::tensors::reserved(bytes, Some(memory))?;
+        let held = reserved(bytes, Some(memory))?;
         let mut data = std::mem::take(&mut self.ahead);
         // The footer of a compressed file shows only at its end.
         let wanted = match self.left {
@@ -366,6 +430,10 @@ impl Fixed {
         }
         let place = Some(self.number);
         self.number += 1;
-        Ok(Some(Record { data, place }))
+        Ok(Some(Record {
+            data,
+            place,
+            _held: held,
+        }))
     }
 }

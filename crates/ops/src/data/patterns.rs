@@ -148,7 +148,7 @@ pub(crate) static READ: Op = Op {
         ..FILE_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let contents = OpenFile::new(cx, name(cx)?)?.contents(cx.memory())?;
+        let (contents, _held) = OpenFile::new(cx, name(cx)?)?.contents(cx.memory())?;
         Ok(vec![cx.strings_of(&[], [contents])?])
     })],
 };

@@ -12,14 +12,14 @@ use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::files::{Format, Records, compression};
+use super::files::{Format, Record, Records, compression};
 use crate::queue::{BlockingQueue, resource_handle};
 
 /// Nodes of ended steps whose requests for a name are remembered.
 const MAX_WAITING: usize = 4096;
 
 /// A key and a record.
-type KeyedRecord = (Vec<u8>, Vec<u8>);
+type KeyedRecord = (Vec<u8>, Record);
 
 /// The records of the files that queues name.
 struct Reader {
@@ -109,7 +109,7 @@ impl Reader {
                         if let Some(place) = record.place {
                             key.extend(format!(":{place}").as_bytes());
                         }
-                        all.push((key, record.data));
+                        all.push((key, record));
                         state.produced += 1;
                     }
                     Ok(None) => {
@@ -131,9 +131,9 @@ impl Reader {
                 let mut state = self.lock();
                 state.produced += 1;
                 state.completed += 1;
-                return Ok(vec![(name.clone(), name)]);
+                return Ok(vec![(name.clone(), Record::of_name(name))]);
             };
-            let records = format.open(cx, &name)?;
+            let records = format.open(cx, &name, 0)?;
             let mut state = self.lock();
             match &state.running {
                 None => state.running = Some((name, records)),
@@ -307,7 +307,7 @@ pub(crate) static READ: Op = Op {
         let (key, value) = read.pop().ok_or(KernelError::Argument("a record"))?;
         Ok(vec![
             cx.strings_of(&[], [key])?,
-            cx.strings_of(&[], [value])?,
+            cx.strings_of(&[], [value.data])?,
         ])
     })],
 };
@@ -336,7 +336,7 @@ pub(crate) static READ_UP_TO: Op = Op {
         let dims = [read.len()];
         Ok(vec![
             cx.strings_of(&dims, read.iter().map(|(key, _)| key))?,
-            cx.strings_of(&dims, read.iter().map(|(_, value)| value))?,
+            cx.strings_of(&dims, read.iter().map(|(_, value)| &value.data))?,
         ])
     })],
 };
