@@ -43,6 +43,7 @@
 //! ```
 
 mod batches;
+pub mod cache_records;
 mod cifar;
 #[cfg(feature = "csv")]
 mod csv;

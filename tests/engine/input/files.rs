@@ -210,6 +210,63 @@ fn records_of_compressed_files_count_against_the_memory_limit() {
 }
 
 #[test]
+fn a_cache_file_appears_after_a_whole_pass_and_is_read_by_later_ones() {
+    let folder = Folder::new("cache");
+    let name = folder.at("kept");
+    let g = Graph::new();
+    let session = session(&folder, &g);
+    let cache = |stop: i64, name: &str| {
+        let inputs = [range(&g, stop), string(&g, name)];
+        node(&g, "CacheDataset", &inputs, DType::I64).output()
+    };
+    let numbers = |dataset| {
+        let (all, error) = elements(&session, dataset, DType::I64);
+        let all: Vec<i64> = all.iter().map(|t| t.to_scalar().unwrap()).collect();
+        (all, error)
+    };
+    // A pass that stops early leaves no file.
+    let (start, next) = iterate(&g, cache(3, &name), DType::I64);
+    session.run::<()>(start, []).unwrap();
+    assert_eq!(session.run::<i64>(next, []).unwrap(), 0);
+    assert!(!folder.join("kept").exists());
+    // The second dataset has other elements, and gives those of the file.
+    for stop in [3, 7] {
+        let (all, error) = numbers(cache(stop, &name));
+        assert!(
+            all == [0, 1, 2] && error.contains("End of sequence"),
+            "{all:?}: {error}"
+        );
+        assert!(folder.join("kept").exists());
+    }
+    // The pipelines of a program read the same file.
+    let other = thalweg::data::pipeline::from_fn(|_| [[Tensor::from(9i64)]].into_iter());
+    let mut kept = other.cache_file(&name).into_iter();
+    assert_eq!(kept.next().unwrap().unwrap(), [Tensor::from(0i64)]);
+
+    let mut cut = std::fs::read(&name).unwrap();
+    cut.truncate(cut.len() - 24);
+    let cut = cache(3, &written(&folder, "cut", &cut));
+    let (all, error) = numbers(cut);
+    assert!(
+        all == [0, 1] && error.contains("no whole cache"),
+        "{all:?}: {error}"
+    );
+    let outside = Folder::new("outside");
+    for (name, text) in [
+        (written(&folder, "empty", b""), "no whole cache"),
+        (
+            written(&folder, "other", &record_file(&[b"a", b"b"])),
+            "no whole cache",
+        ),
+        (outside.at("kept"), "outside of the folders"),
+    ] {
+        let (start, _) = iterate(&g, cache(3, &name), DType::I64);
+        let error = session.run::<()>(start, []).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+}
+
+#[test]
 fn a_reader_counts_its_records_and_starts_anew() {
     let folder = Folder::new("reader");
     let file = written(&folder, "lines", b"one\ntwo\nthree");

@@ -1,6 +1,4 @@
 //! CacheFile: keeps the elements of an epoch in a file.
-//!
-//! The file is a TFRecord file: a record that names the format, one for each element, and one with their number.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,15 +7,9 @@ use thalweg_checkpoint::disk::{AtomicFile, system};
 use thalweg_tensor::Tensor;
 
 use super::Stage;
+use crate::cache_records;
 use crate::error::DataError;
-use crate::tensor_record;
 use crate::tfrecord::{RecordIndex, append_record};
-
-/// The data of the first record, before the number of tensors of an element.
-const FORMAT: &[u8] = match cfg!(target_endian = "little") {
-    true => b"thalweg cache 1 little ",
-    false => b"thalweg cache 1 big ",
-};
 
 /// Keeps the elements of epoch 0 in a file, and reads them from there.
 pub struct CacheFile<S, const N: usize> {
@@ -60,8 +52,8 @@ impl<S, const N: usize> CacheFile<S, N> {
         let index = RecordIndex::scan(&self.path)?;
         let last = index.len().saturating_sub(1);
         let whole = last > 0
-            && index.read(0)? == [FORMAT, &[N as u8]].concat()
-            && index.read(last)? == (last - 1).to_ne_bytes();
+            && index.read(0)? == cache_records::first(N as u8)
+            && index.read(last)? == cache_records::last(last - 1);
         if !whole {
             let reason = format!(
                 "this is no whole cache of elements of {N} tensors of this machine: delete it, and it is made anew"
@@ -75,8 +67,7 @@ impl<S, const N: usize> CacheFile<S, N> {
         let mut file = AtomicFile::create(&system(), &self.path)?;
         let mut first = Vec::new();
         append_record(&mut first, |to| {
-            to.extend_from_slice(FORMAT);
-            to.push(N as u8);
+            to.extend_from_slice(&cache_records::first(N as u8))
         });
         self.write(&mut file, &first)?;
         Ok(file)
@@ -100,7 +91,7 @@ impl<S, const N: usize> CacheFile<S, N> {
         record.clear();
         let mut put = Ok(());
         append_record(&mut record, |to| {
-            put = item.iter().try_for_each(|t| tensor_record::put(to, t));
+            put = cache_records::append_element(to, item);
         });
         put.map_err(|reason| self.error(0, format!("element {elements}: {reason}")))?;
         self.write(&mut file, &record)?;
@@ -121,7 +112,7 @@ impl<S, const N: usize> CacheFile<S, N> {
         };
         let mut last = Vec::new();
         append_record(&mut last, |to| {
-            to.extend_from_slice(&elements.to_ne_bytes())
+            to.extend_from_slice(&cache_records::last(elements))
         });
         self.write(&mut file, &last)?;
         file.finish()?;
@@ -164,10 +155,7 @@ impl<S: Stage<Item = [Tensor; N]>, const N: usize> Stage for CacheFile<S, N> {
             }
             *next += 1;
             let (record, at) = (index.read(*next)?, index.offset(*next));
-            let mut rest = &record[..];
-            let tensors = (0..N).map_while(|_| tensor_record::take(&mut rest));
-            let tensors: Vec<Tensor> = tensors.collect();
-            let tensors = tensors.try_into().ok().filter(|_| rest.is_empty());
+            let tensors = cache_records::element(&record, N).and_then(|all| all.try_into().ok());
             let wrong = || self.error(at, "a record is no tensors: delete the file".to_owned());
             return tensors.ok_or_else(wrong).map(Some);
         }

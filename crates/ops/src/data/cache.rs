@@ -1,4 +1,4 @@
-//! CacheDataset, CacheDatasetV2, DummyMemoryCache: elements that are kept in memory.
+//! CacheDataset, CacheDatasetV2, DummyMemoryCache: elements that are kept in memory, or in a file.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,8 +8,9 @@ use thalweg_graph::op::arg_of;
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Reservation, Tensor};
 
+use super::cache_file::FileCache;
 use super::dataset::{
-    Cardinality, DATASET_OP, Dataset, DatasetValue, INPUT, Row, RowBuffer, Rows, input, over,
+    Cardinality, DATASET_OP, Dataset, DatasetValue, INPUT, Row, RowBuffer, Rows, TYPES, input, over,
 };
 
 /// Elements that the first whole pass has kept.
@@ -104,11 +105,22 @@ impl Rows for KeptRows {
 
 fn cache(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let before = input(cx, 0)?;
-    if cx.strings(1)?.first().is_none_or(|name| !name.is_empty()) {
-        return Err(KernelError::Invalid(
-            "a cache in a file is not built: leave filename empty for a cache in memory, or write a TFRecord file"
-                .to_owned(),
-        ));
+    let [name] = cx.strings(1)? else {
+        return Err(KernelError::Argument("one filename"));
+    };
+    if !name.is_empty() {
+        let components = cx.attrs().types(TYPES.name).len();
+        let components = u8::try_from(components).map_err(|_| {
+            KernelError::Invalid(format!(
+                "elements of {components} tensors are too large for a cache in a file: it takes 255"
+            ))
+        })?;
+        let cache = FileCache {
+            before: before.clone(),
+            name: name[..].into(),
+            components,
+        };
+        return over(&[&before], cache, &[]);
     }
     let cache = Cache {
         before: before.clone(),
@@ -121,7 +133,7 @@ fn cache(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 pub(crate) static CACHE: Op = Op {
     def: OpDef {
         name: "CacheDataset",
-        summary: "The elements of a dataset, which the first whole pass keeps in memory.",
+        summary: "The elements of a dataset, which the first whole pass keeps in memory, or in a file if it has a name.",
         inputs: &[INPUT, arg_of("filename", DType::String)],
         ..DATASET_OP
     },
@@ -132,7 +144,7 @@ pub(crate) static CACHE: Op = Op {
 pub(crate) static CACHE_V2: Op = Op {
     def: OpDef {
         name: "CacheDatasetV2",
-        summary: "The elements of a dataset, which the first whole pass keeps in memory.",
+        summary: "The elements of a dataset, which the first whole pass keeps in memory, or in a file if it has a name.",
         inputs: &[
             INPUT,
             arg_of("filename", DType::String),

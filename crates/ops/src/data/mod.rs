@@ -4,6 +4,7 @@
 
 mod batch;
 mod cache;
+mod cache_file;
 mod columns;
 mod csv;
 mod dataset;
