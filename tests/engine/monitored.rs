@@ -386,7 +386,10 @@ fn hooks_log_stop_and_trace() {
     assert_eq!(losses[0], "loss = 16");
     assert!(losses[1].starts_with("loss = 1 (") && losses[1].ends_with(" sec)"));
     assert!(
-        lines.iter().any(|l| l.starts_with("global_step/sec: ")),
+        lines
+            .iter()
+            .any(|l| l.starts_with("global_step/sec: ")
+                && l.ends_with("% of the time between steps)")),
         "{lines:?}"
     );
     assert!(

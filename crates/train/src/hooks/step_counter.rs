@@ -1,12 +1,13 @@
 //! StepCounterHook: logs the speed of training.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use thalweg_summary::SummaryWriter;
 
 use super::context::Context;
 use super::hook::SessionRunHook;
-use super::run::AfterRun;
+use super::run::{AfterRun, BeforeRun};
 use super::timer::{Every, Timer};
 use crate::error::TrainError;
 
@@ -14,6 +15,9 @@ use crate::error::TrainError;
 const MAX_STALLED_CHECKS: u32 = 20;
 
 /// Logs the global steps per second, and writes them as the summary `global_step/sec`: `tf.train.StepCounterHook`.
+///
+/// Beside them stands the share of the time that lies between the steps, from 0 to 1, as the summary `between_steps`: a
+/// program waits for its input there, and other hooks run.
 #[derive(Debug)]
 pub struct StepCounterHook {
     every: Every,
@@ -22,6 +26,10 @@ pub struct StepCounterHook {
     writer: Option<SummaryWriter>,
     still: u32,
     last: i64,
+    /// End of the last step.
+    ended: Option<Instant>,
+    /// Time between steps since the last log.
+    between: Duration,
 }
 
 impl StepCounterHook {
@@ -34,6 +42,8 @@ impl StepCounterHook {
             writer: None,
             still: 0,
             last: -1,
+            ended: None,
+            between: Duration::ZERO,
         }
     }
 
@@ -58,13 +68,23 @@ impl SessionRunHook for StepCounterHook {
     fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
         session.needed_global_step()?;
         self.timer = Timer::new(self.every);
+        // Time without a session is not between steps.
+        self.ended = None;
         if let (None, Some(folder)) = (&self.writer, &self.folder) {
             self.writer = session.summary_writer(folder);
         }
         Ok(())
     }
 
+    fn before_run(&mut self, _: &mut BeforeRun<'_>) -> Result<(), TrainError> {
+        if let Some(ended) = self.ended.take() {
+            self.between += ended.elapsed();
+        }
+        Ok(())
+    }
+
     fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
+        self.ended = Some(Instant::now());
         let Some(before) = run.step_before() else {
             return Ok(());
         };
@@ -82,12 +102,18 @@ impl SessionRunHook for StepCounterHook {
             return Ok(());
         }
         let step = run.context().needed_global_step()?;
+        let between = std::mem::take(&mut self.between).as_secs_f64();
         if let Some((steps, time)) = self.timer.done(step) {
-            let rate = steps as f64 / time.as_secs_f64().max(1e-9);
-            run.context().log(&format!("global_step/sec: {rate:.6}"));
-            let context = run.context();
-            context.write_summary(&mut self.writer, |w| {
-                w.scalar("global_step/sec", rate as f32, step)
+            let seconds = time.as_secs_f64().max(1e-9);
+            let rate = steps as f64 / seconds;
+            let share = between / seconds;
+            let percent = 100.0 * share;
+            run.context().log(&format!(
+                "global_step/sec: {rate:.6} ({percent:.1}% of the time between steps)"
+            ));
+            run.context().write_summary(&mut self.writer, |w| {
+                w.scalar("global_step/sec", rate as f32, step)?;
+                w.scalar("between_steps", share as f32, step)
             });
         }
         Ok(())
