@@ -22,7 +22,7 @@ use crate::table::table;
 /// Largest number of bytes of pictures that are kept in memory.
 const SAMPLE_BYTES: usize = 256 << 20;
 
-/// Measure the images per second of each stage: read, decode, crop and resize, batch; and of all together
+/// Measure the images per second of each stage: read, decode, crop and resize; and of all together, in batches
 ///
 /// The pictures are those under image/encoded, and in LMDB those of Caffe's Datum. Preprocessing is that of tf_cnn_benchmarks for training, without other
 /// colours. Each stage is measured alone, on one thread; then the whole pipeline, with so many threads for decoding and
@@ -83,7 +83,6 @@ impl Bench {
             stage("read", 1, read),
             stage("decode", threads, decode),
             stage("crop and resize", threads, resize),
-            stage("batch", 1, self.batch(sample.len())?),
         ];
         let whole = self.whole(&files, threads)?;
         let text = match self.json {
@@ -155,22 +154,6 @@ impl Bench {
         Ok([decode, resize].map(|time| time.as_secs_f64() / f64::from(count)))
     }
 
-    /// Seconds for putting an image into a batch.
-    fn batch(&self, images: usize) -> Result<f64, Failure> {
-        let side = self.side();
-        let image = Tensor::zeros(DType::F32, &[side, side, 3])?;
-        let elements = (0..images.max(self.batch.into())).map(|_| [image.clone()]);
-        let mut batches = thalweg_data::pipeline::from_vec(elements.collect())
-            .repeat(None)
-            .batch(self.batch.into(), Remainder::Drop);
-        let (start, mut count) = (Instant::now(), 0u32);
-        while start.elapsed() < self.least() {
-            batches.next().ok_or("the images have ended")??;
-            count += u32::from(self.batch);
-        }
-        Ok(start.elapsed().as_secs_f64() / f64::from(count))
-    }
-
     /// Images per second of the whole pipeline.
     fn whole(&self, files: &[PathBuf], threads: usize) -> Result<f64, Failure> {
         let training = Training::new(self.side(), self.side());
@@ -179,15 +162,15 @@ impl Bench {
         let mut batches = pictures(files)
             .repeat(None)
             .enumerate()
-            .map_parallel(threads, move |(number, file)| {
+            .group(self.batch.into(), Remainder::Drop)
+            .map_parallel(threads, move |files| {
                 let free = || workspaces.lock().unwrap_or_else(PoisonError::into_inner);
                 let taken: Option<Workspace> = free().pop();
                 let mut workspace = taken.unwrap_or_default();
-                let image = train(&training, number, &file, &mut workspace);
+                let batch = train(&training, &files, &mut workspace);
                 free().push(workspace);
-                image
+                batch
             })
-            .batch(self.batch.into(), Remainder::Drop)
             .prefetch(2);
         // Starts the threads and their buffers.
         batches.next().ok_or("the records have ended")??;
@@ -218,42 +201,40 @@ fn window(
     decoder.decode_window(file, window, 3, pixels)
 }
 
-/// A training image of a picture's file.
+/// Training images of pictures' files, each with its number, made in the memory of their batch.
 fn train(
     training: &Training,
-    number: u64,
-    file: &[u8],
+    files: &[(u64, Vec<u8>)],
     workspace: &mut Workspace,
-) -> Result<[Tensor; 1], DataError> {
-    let mut image = Tensor::zeros(DType::F32, &[training.height, training.width, 3])?;
-    let mut draws = Draws::new(1, number);
-    let out = image.as_mut_slice()?;
-    training
-        .run(file, &[], number as usize, &mut draws, workspace, out)
-        .map_err(|e| DataError::Function(e.into()))?;
-    Ok([image])
+) -> Result<Tensor, DataError> {
+    let dims = [files.len(), training.height, training.width, 3];
+    let mut batch = Tensor::zeros(DType::F32, &dims)?;
+    let images = batch.as_mut_slice()?;
+    let images = images.chunks_exact_mut(training.height * training.width * 3);
+    for ((number, file), out) in files.iter().zip(images) {
+        let mut draws = Draws::new(1, *number);
+        training
+            .run(file, &[], *number as usize, &mut draws, workspace, out)
+            .map_err(|e| DataError::Function(e.into()))?;
+    }
+    Ok(batch)
 }
 
 /// The stage that limits the pipeline: the one whose threads need longest for an image. Decoding and resizing share
 /// their threads, so that the one that takes longer counts for both.
-fn bound(stages: &[Stage; 4]) -> &'static str {
-    let [read, decode, resize, batch] = stages;
+fn bound(stages: &[Stage; 3]) -> &'static str {
+    let [read, decode, resize] = stages;
     let shared = (decode.seconds + resize.seconds) / decode.threads as f64;
-    let slower = if decode.seconds > resize.seconds {
-        decode
-    } else {
-        resize
-    };
-    let times = [
-        (read.name, read.seconds),
-        (slower.name, shared),
-        (batch.name, batch.seconds),
-    ];
-    let longest = times.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    longest.map_or("", |(name, _)| name)
+    if read.seconds > shared {
+        return read.name;
+    }
+    match decode.seconds > resize.seconds {
+        true => decode.name,
+        false => resize.name,
+    }
 }
 
-fn text(stages: &[Stage; 4], whole: f64, threads: usize) -> String {
+fn text(stages: &[Stage; 3], whole: f64, threads: usize) -> String {
     let row = |stage: &Stage| {
         let milliseconds = format!("{:.3}", stage.seconds * 1e3);
         let rate = format!("{:.0}", stage.rate());
@@ -275,12 +256,12 @@ fn text(stages: &[Stage; 4], whole: f64, threads: usize) -> String {
     let head = ["stage", "threads", "ms an image", "images/s"];
     let table = table(&head, rows, &[1, 2, 3]);
     format!(
-        "{table}bound by: {}; read and batch have a thread each, the others share {threads}\n",
+        "{table}bound by: {}; read has a thread, the others share {threads}, which make batches\n",
         bound(stages)
     )
 }
 
-fn report(stages: &[Stage; 4], whole: f64, threads: usize) -> serde_json::Value {
+fn report(stages: &[Stage; 3], whole: f64, threads: usize) -> serde_json::Value {
     let stages_json = stages.iter().map(|stage| {
         json!({
             "stage": stage.name,

@@ -181,12 +181,10 @@ fn mix(a: f32, b: f32, fraction: f32) -> f32 {
 
 /// A line of the original image at the columns of the resized one.
 fn stretch<T: Pixel>(line: &[T], columns: &[Between], channels: usize, out: &mut [f32]) {
+    let (mut out, mut columns) = (out, columns);
     if channels == 3 {
-        for (out, x) in out.as_chunks_mut::<3>().0.iter_mut().zip(columns) {
-            let (a, b) = (&line[x.low * 3..][..3], &line[x.high * 3..][..3]);
-            *out = std::array::from_fn(|k| mix(a[k].to_f32(), b[k].to_f32(), x.fraction));
-        }
-        return;
+        let done = stretch_rgb(line, columns, out);
+        (out, columns) = (&mut out[done * 3..], &columns[done..]);
     }
     for (out, x) in out.chunks_exact_mut(channels).zip(columns) {
         let (a, b) = (&line[x.low * channels..], &line[x.high * channels..]);
@@ -194,6 +192,23 @@ fn stretch<T: Pixel>(line: &[T], columns: &[Between], channels: usize, out: &mut
             *out = mix(a[k].to_f32(), b[k].to_f32(), x.fraction);
         }
     }
+}
+
+/// As [`stretch`], for the first columns of pixels of 3 channels. It computes 4 channels at once, which fill a vector; the
+/// next pixel replaces the fourth. Returns the number of columns: the last ones have no fourth.
+fn stretch_rgb<T: Pixel>(line: &[T], columns: &[Between], out: &mut [f32]) -> usize {
+    let inside = columns.partition_point(|x| x.high * 3 + 4 <= line.len());
+    let count = inside.min(columns.len().saturating_sub(1));
+    for (i, x) in columns[..count].iter().enumerate() {
+        let of = |pixel: usize| line[pixel * 3..].first_chunk::<4>();
+        let (Some(a), Some(b), Some(out)) =
+            (of(x.low), of(x.high), out[i * 3..].first_chunk_mut::<4>())
+        else {
+            return i;
+        };
+        *out = std::array::from_fn(|k| mix(a[k].to_f32(), b[k].to_f32(), x.fraction));
+    }
+    count
 }
 
 fn bilinear<T: Pixel>(image: Source<'_, T>, lines: Axis, columns: Axis, out: &mut [f32]) {
