@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use thalweg_launch_env::{RankSettings, RankTimeouts, Role, variables};
+use thalweg_launch_env::{
+    CoordinatorAddress, LaunchedRank, RankSettings, RankTimeouts, Role, variables,
+};
 
 use crate::error::{CollectiveError, Result};
 use crate::secret::Secret;
@@ -12,7 +14,9 @@ use crate::secret::Secret;
 /// Description of a rank: its number, the number of ranks, the coordinator, and settings.
 #[derive(Clone, Debug)]
 pub struct Join {
-    pub(crate) coordinator: Option<SocketAddr>,
+    pub(crate) coordinator: Option<CoordinatorAddress>,
+    /// `true` if ranks may only meet within this host.
+    pub(crate) loopback_only: bool,
     pub(crate) rank: usize,
     pub(crate) size: usize,
     pub(crate) secret: Secret,
@@ -28,6 +32,9 @@ pub struct Join {
     /// `true` if MPI assigns the rank and carries values.
     #[cfg(feature = "mpi")]
     pub(crate) mpi: bool,
+    /// `true` if the rank and the number of ranks are those of the launcher, which MPI must have too.
+    #[cfg(feature = "mpi")]
+    pub(crate) launched_by_mpi: bool,
     pub(crate) timeouts: RankTimeouts,
 }
 
@@ -36,6 +43,7 @@ impl Join {
     pub fn alone() -> Join {
         Join {
             coordinator: None,
+            loopback_only: false,
             rank: 0,
             size: 1,
             secret: Secret::from(""),
@@ -47,6 +55,8 @@ impl Join {
             trace: None,
             #[cfg(feature = "mpi")]
             mpi: false,
+            #[cfg(feature = "mpi")]
+            launched_by_mpi: false,
             timeouts: RankTimeouts::DEFAULT,
         }
     }
@@ -59,7 +69,7 @@ impl Join {
         secret: impl Into<Secret>,
     ) -> Join {
         Join {
-            coordinator: Some(coordinator),
+            coordinator: Some(CoordinatorAddress::Launcher(coordinator)),
             rank,
             size,
             secret: secret.into(),
@@ -76,7 +86,8 @@ impl Join {
         }
     }
 
-    /// Reads the environment that `thalweg launch hvd` or `mpirun` has set. If they have set nothing, the rank is alone.
+    /// Reads the environment that a launcher has set: `thalweg launch hvd`, `srun`, torchrun, `mpirun` or another one of
+    /// [`Role::from_variables`]. If none has set anything, the rank is alone.
     ///
     /// # Errors
     /// [`CollectiveError::Argument`]: a variable has a value that cannot be used, or is missing beside others; `mpirun` has
@@ -110,22 +121,39 @@ impl Join {
                  without --min-np and --max-np",
                 variables::ELASTIC
             ))),
-            Role::Mpi if get(variables::PROTECTION).is_some() => {
+            Role::Mpi(_) if get(variables::PROTECTION).is_some() => {
                 Err(CollectiveError::Argument(format!(
                     "{} is set, and MPI carries values without protection: start the ranks with `thalweg launch hvd`, or \
                      unset it",
                     variables::PROTECTION
                 )))
             }
-            Role::Mpi => Join::of_mpirun()?.configured(get),
+            Role::Mpi(rank) => Join::of_mpirun(&rank)?.configured(get),
+            #[cfg(feature = "mpi")]
             Role::Rank {
                 rank,
-                size,
+                has_mpi: true,
+                ..
+            } if get(variables::PROTECTION).is_none() => Join::of_mpirun(&rank)?.configured(get),
+            Role::Rank {
+                rank,
                 coordinator,
                 secret,
+                ..
             } => {
                 let secret = shared_secret(get, &secret)?;
-                Join::at(coordinator, rank, size, &secret).configured(get)
+                let allowed = get(variables::UNPROTECTED_NETWORK).is_some_and(|v| v == "1");
+                // A launcher that runs the coordinator has asked its user.
+                let asks = matches!(coordinator, CoordinatorAddress::RankZero { .. });
+                let join = Join {
+                    coordinator: Some(coordinator),
+                    loopback_only: asks && !secret.is_protected() && !allowed,
+                    rank: rank.rank,
+                    size: rank.size,
+                    secret,
+                    ..Join::alone()
+                };
+                join.configured(get)
             }
         }
     }
@@ -146,17 +174,24 @@ impl Join {
     }
 
     #[cfg(feature = "mpi")]
-    fn of_mpirun() -> Result<Join> {
-        Ok(Join::mpi())
+    fn of_mpirun(rank: &LaunchedRank) -> Result<Join> {
+        Ok(Join {
+            rank: rank.rank,
+            size: rank.size,
+            launched_by_mpi: true,
+            ..Join::mpi()
+        })
     }
 
     #[cfg(not(feature = "mpi"))]
-    fn of_mpirun() -> Result<Join> {
-        Err(CollectiveError::Argument(
-            "mpirun has started a program without MPI: build it with the feature `mpi`, or start it with \
-             `thalweg launch hvd`"
-                .to_owned(),
-        ))
+    fn of_mpirun(rank: &LaunchedRank) -> Result<Join> {
+        Err(CollectiveError::Argument(format!(
+            "{} has started a program without MPI: build it with the feature `mpi`, start it with `thalweg launch hvd`, or \
+             set {} and {} to a host and a free port for rank 0",
+            rank.launcher,
+            variables::COORDINATOR,
+            variables::COORDINATOR_PORT
+        )))
     }
 
     /// Returns the description of a rank in a round of an elastic job. From the second round on, files have the number of the
@@ -177,7 +212,7 @@ impl Join {
         let timeline = self.timeline.clone().map(of_round);
         let trace = self.trace.clone().map(of_round);
         Join {
-            coordinator: Some(coordinator),
+            coordinator: Some(CoordinatorAddress::Launcher(coordinator)),
             rank,
             size,
             timeline,

@@ -54,7 +54,7 @@ impl Secret {
     }
 
     /// `true` if connections go over TLS.
-    fn is_protected(&self) -> bool {
+    pub(crate) fn is_protected(&self) -> bool {
         #[cfg(feature = "tls")]
         return self.tls.is_some();
         #[cfg(not(feature = "tls"))]

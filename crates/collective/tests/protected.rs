@@ -227,6 +227,7 @@ fn a_key_or_token_that_other_users_can_read_is_refused_by_name() {
 #[test]
 fn protection_with_mpirun_is_an_error() {
     let set = |name: &str| match name {
+        "PMI_RANK" => Some("0".to_owned()),
         "PMI_SIZE" => Some("2".to_owned()),
         "THALWEG_PROTECTION" => Some("keys".to_owned()),
         _ => None,

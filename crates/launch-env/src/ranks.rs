@@ -1,70 +1,16 @@
-//! Role and settings of a process in a job of ranks, read from its environment.
+//! Settings of ranks, read from the environment.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::Lookup;
 use crate::error::EnvError;
+use crate::process::Launcher;
 use crate::variables;
 
 type Result<T> = std::result::Result<T, EnvError>;
-
-/// Looks up an environment variable.
-type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// Variables that Open MPI and MPICH set for each process that `mpirun` starts.
-const MPI_VARIABLES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
-
-/// Role of a process in a job of ranks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// No launcher has started the process: it is the only rank of its job.
-    Single,
-    /// `mpirun` has started the process: MPI knows its rank.
-    Mpi,
-    /// A rank of a job with a fixed number of ranks.
-    Rank {
-        /// The rank.
-        rank: usize,
-        /// Number of ranks.
-        size: usize,
-        /// Address of the coordinator.
-        coordinator: SocketAddr,
-        /// Secret of the job; empty if none is set.
-        secret: String,
-    },
-    /// A worker of an elastic job: see [`ElasticWorker`].
-    Elastic,
-}
-
-impl Role {
-    /// Reads the role from variables that `get` looks up.
-    ///
-    /// # Errors
-    /// A variable has a value that cannot be used, or is missing beside others.
-    pub fn from_variables(get: Lookup<'_>) -> Result<Role> {
-        use variables::{RANK, SECRET, SIZE, WORKER};
-        if get(WORKER).is_some() {
-            return Ok(Role::Elastic);
-        }
-        if get(RANK).is_none() && get(SIZE).is_none() {
-            let by_mpi = MPI_VARIABLES.iter().any(|name| get(name).is_some());
-            return Ok(if by_mpi { Role::Mpi } else { Role::Single });
-        }
-        let rank = parsed(RANK, &required(get, RANK)?)?;
-        let size = parsed(SIZE, &required(get, SIZE)?)?;
-        if rank >= size {
-            return Err(EnvError::RankOutOfRange { rank, size });
-        }
-        Ok(Role::Rank {
-            rank,
-            size,
-            coordinator: rendezvous(get)?,
-            secret: get(SECRET).unwrap_or_default(),
-        })
-    }
-}
 
 /// Worker of an elastic job: its rank and the number of ranks change from round to round.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,8 +37,8 @@ impl ElasticWorker {
         };
         Ok(Some(ElasticWorker {
             worker: parsed(WORKER, &worker)?,
-            driver: rendezvous(get)?,
-            secret: required(get, SECRET)?,
+            driver: launcher_address(get, WORKER)?,
+            secret: required(get, SECRET, WORKER)?,
             host: get(HOST),
         }))
     }
@@ -172,23 +118,28 @@ impl RankSettings {
     }
 }
 
-/// Value of a variable that a launcher sets beside others.
-fn required(get: Lookup<'_>, name: &'static str) -> Result<String> {
-    get(name).ok_or(EnvError::Missing(name))
+/// Value of a variable that `thalweg launch hvd` sets beside another one.
+fn required(get: Lookup<'_>, name: &'static str, beside: &'static str) -> Result<String> {
+    get(name).ok_or(EnvError::Missing {
+        name,
+        beside,
+        launcher: Launcher::Horovod,
+    })
 }
 
 /// Parses the value of a variable.
-fn parsed<T: FromStr>(name: &'static str, value: &str) -> Result<T> {
+pub(crate) fn parsed<T: FromStr>(name: &'static str, value: &str) -> Result<T> {
     value.parse().map_err(|_| EnvError::Invalid {
         name,
         value: value.to_owned(),
     })
 }
 
-/// Address at which the processes of a job meet.
-fn rendezvous(get: Lookup<'_>) -> Result<SocketAddr> {
+/// Address of the launcher, at which the processes of a job meet; `beside` is a variable that is set.
+pub(crate) fn launcher_address(get: Lookup<'_>, beside: &'static str) -> Result<SocketAddr> {
     use variables::{ADDRESS, PORT};
-    let (ip, port) = (required(get, ADDRESS)?, required(get, PORT)?);
+    let ip = required(get, ADDRESS, beside)?;
+    let port = required(get, PORT, beside)?;
     Ok(SocketAddr::new(parsed(ADDRESS, &ip)?, parsed(PORT, &port)?))
 }
 

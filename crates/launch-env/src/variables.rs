@@ -1,4 +1,4 @@
-//! Names of the environment variables that a launcher sets for ranks: Horovod's names, and some of Thalweg's own.
+//! Names of the environment variables of ranks: Horovod's names, and some of Thalweg's own.
 
 /// Number of the rank.
 pub const RANK: &str = "HOROVOD_RANK";
@@ -36,3 +36,13 @@ pub const PROTECTION: &str = "THALWEG_PROTECTION";
 pub const TRACE: &str = "THALWEG_TRACE";
 /// Secret that the ranks of a job share.
 pub const SECRET: &str = "THALWEG_JOB_SECRET";
+/// Name or IP address of the host of rank 0, which runs the coordinator; in place of what the launcher tells.
+pub const COORDINATOR: &str = "THALWEG_COORDINATOR";
+/// Port of the coordinator that rank 0 runs.
+pub const COORDINATOR_PORT: &str = "THALWEG_COORDINATOR_PORT";
+/// 1 allows ranks of several hosts without TLS, on a network that the user trusts.
+pub const UNPROTECTED_NETWORK: &str = "THALWEG_UNPROTECTED_NETWORK";
+/// Number of ranks of an indexed Job of Kubernetes, which has no variable for it.
+pub const JOB_SIZE: &str = "THALWEG_JOB_SIZE";
+/// TensorFlow's description of a cluster, and of the task of the process.
+pub const TF_CONFIG: &str = "TF_CONFIG";

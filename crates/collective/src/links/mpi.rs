@@ -1,7 +1,7 @@
 //! Links over MPI. A message is a header, as over TCP, and then its bytes, in messages of MPI.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +18,9 @@ use thalweg_tensor::DType;
 
 use super::{Incoming, Links, Outgoing, check_message};
 use crate::aligned::Aligned;
-use crate::control::{Control, Coordinator, SILENCE_TIMEOUT};
+use crate::control::{Control, Coordinator};
 use crate::error::{CollectiveError, Result};
+use crate::ranks::rank_zero;
 use crate::reduce::{Combine, Reducer};
 
 /// Maximum bytes of a message of MPI, whose counts have 31 bits.
@@ -61,7 +62,7 @@ impl MpiRendezvous {
         let mut text = [0u8; TEXT_BYTES];
         let mut coordinator = None;
         if world.rank() == 0 {
-            let told = match start_coordinator(world.size() as usize) {
+            let told = match begin_coordinator(world.size() as usize) {
                 Ok((started, told)) => {
                     coordinator = Some(started);
                     told
@@ -103,7 +104,7 @@ impl MpiRendezvous {
 }
 
 /// Starts a coordinator; returns it with its address and secret for the other ranks.
-fn start_coordinator(size: usize) -> std::io::Result<(Coordinator, Value)> {
+fn begin_coordinator(size: usize) -> std::io::Result<(Coordinator, Value)> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let own = (name.trim(), 0).to_socket_addrs();
     let own = own.ok().and_then(|mut all| all.find(SocketAddr::is_ipv4));
@@ -113,12 +114,7 @@ fn start_coordinator(size: usize) -> std::io::Result<(Coordinator, Value)> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     let secret: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    // No launcher prints the lines.
-    let tell = |line: String| {
-        let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
-    };
-    let coordinator =
-        Coordinator::start_with(listener, size, &secret, SILENCE_TIMEOUT, Box::new(tell))?;
+    let coordinator = rank_zero::start_coordinator(listener, size, &secret)?;
     let told = json!({ "address": coordinator.address().to_string(), "secret": secret });
     Ok((coordinator, told))
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use thalweg_estimate::LinkCost;
 use thalweg_launch_env::host;
 
-use super::{ALL_RANKS, Ranks};
+use super::{ALL_RANKS, Ranks, rank_zero};
 use crate::collective::Set;
 use crate::control::{Control, Coordinator};
 use crate::error::{CollectiveError, Result};
@@ -49,7 +49,7 @@ impl Ranks {
         if join.mpi {
             return Ranks::join_by_mpi(join);
         }
-        let Some(address) = join.coordinator else {
+        let Some(place) = &join.coordinator else {
             return Ok(Ranks {
                 rank: 0,
                 hosts: vec![0],
@@ -65,6 +65,7 @@ impl Ranks {
             });
         };
         let (rank, size) = (join.rank, join.size);
+        let (address, coordinator) = rank_zero::meet(join, place)?;
         let control = Control::join(address, (rank, size), &join.secret, join.timeouts)?;
         let control = Arc::new(control);
         let failed = |e: std::io::Error| CollectiveError::Rendezvous(e.to_string());
@@ -90,15 +91,24 @@ impl Ranks {
             &join.secret,
         );
         let timer = links.timer().clone();
-        Ranks::from_table(&table, (control, timer), Box::new(links), join, None)
+        let links = Box::new(links);
+        Ranks::from_table(&table, (control, timer), links, join, coordinator)
     }
 
     /// Joins a job that `mpirun` has started: the first rank has the coordinator.
     #[cfg(feature = "mpi")]
     fn join_by_mpi(join: &Join) -> Result<Ranks> {
         let (met, coordinator) = crate::links::mpi::MpiRendezvous::begin()?;
+        let (place, launched) = (met.place(), (join.rank, join.size));
+        if join.launched_by_mpi && place != launched {
+            let text = format!(
+                "MPI has rank {} of {}, and the launcher rank {} of {}: build the program for the MPI of its launcher",
+                place.0, place.1, launched.0, launched.1
+            );
+            return Err(CollectiveError::Rendezvous(text));
+        }
         let secret = Secret::from(&met.secret);
-        let control = Control::join(met.address, met.place(), &secret, join.timeouts)?;
+        let control = Control::join(met.address, place, &secret, join.timeouts)?;
         let control = Arc::new(control);
         // MPI shares memory itself.
         let own = json!({

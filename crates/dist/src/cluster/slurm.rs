@@ -1,6 +1,7 @@
 //! The cluster of a Slurm allocation.
 
-use thalweg_launch_env::slurm::{self, Allocation, SlurmError};
+use thalweg_launch_env::slurm::Allocation;
+use thalweg_launch_env::{HostlistError, SlurmError};
 
 use super::spec::{ClusterSpec, SpecError, TaskName};
 
@@ -10,20 +11,24 @@ impl From<SlurmError> for SpecError {
     }
 }
 
+impl From<HostlistError> for SpecError {
+    fn from(error: HostlistError) -> SpecError {
+        SpecError::Hosts(error.to_string())
+    }
+}
+
 /// Expands a host list of Slurm: `nid[001-003,7],login` is `nid001`, `nid002`, `nid003`, `nid7` and `login`.
 ///
 /// # Errors
-/// [`SpecError::Slurm`].
+/// [`SpecError::Hosts`].
 pub fn expand_hosts(list: &str) -> Result<Vec<String>, SpecError> {
-    Ok(slurm::expand_hosts(list)?)
+    Ok(thalweg_launch_env::expand_hosts(list)?)
 }
 
 impl ClusterSpec {
-    /// The cluster of the allocation that this process runs in, and the task that it is: `servers` tasks of job `ps`, the
-    /// rest of job `worker`. Slurm's tasks fill one host after the other (`SLURM_TASKS_PER_NODE` has the number of each),
-    /// or go over the hosts in turn if `SLURM_DISTRIBUTION` begins with `cyclic`; those on one host listen on `port` and
-    /// the ports after it. `variable` looks up the environment: those two, `SLURM_JOB_NODELIST`, `SLURM_NTASKS` and
-    /// `SLURM_PROCID`.
+    /// Returns the cluster of the step or job of Slurm that this process runs in, and the task that it is: `servers` tasks of
+    /// job `ps`, the rest of job `worker`. [`Allocation::from_variables`] reads the tasks and their hosts from the environment,
+    /// which `variable` looks up. Tasks on one host listen on `port` and the ports after it.
     ///
     /// # Errors
     /// See [`SpecError`].

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use thalweg_launch_env::TfConfig;
 use thiserror::Error;
 
 /// The tasks of a cluster: jobs, each with numbered tasks, each of those with an address
@@ -76,8 +76,11 @@ pub enum SpecError {
         has: String,
     },
     /// `TF_CONFIG` that cannot be read.
-    #[error("TF_CONFIG: {0}")]
+    #[error("{0}")]
     TfConfig(String),
+    /// A host list that cannot be expanded.
+    #[error("{0}")]
+    Hosts(String),
     /// A variable of a Slurm allocation that cannot be read.
     #[error("{variable}: {reason}")]
     Slurm {
@@ -187,52 +190,12 @@ impl ClusterSpec {
     /// # Errors
     /// See [`SpecError`].
     pub fn from_tf_config(text: &str) -> Result<(ClusterSpec, Option<TaskName>), SpecError> {
-        let wrong = |reason: &str| SpecError::TfConfig(reason.to_owned());
-        let config: Value =
-            serde_json::from_str(text).map_err(|e| SpecError::TfConfig(e.to_string()))?;
-        let jobs = config["cluster"].as_object();
-        let jobs = jobs.ok_or_else(|| wrong("it has no \"cluster\" with jobs"))?;
-        let mut all = Vec::new();
-        for (job, tasks) in jobs {
-            let address = |v: &Value| v.as_str().map(str::to_owned);
-            let tasks: Option<BTreeMap<u32, String>> = match tasks {
-                Value::Array(list) => list
-                    .iter()
-                    .enumerate()
-                    .map(|(i, v)| Some((i as u32, address(v)?)))
-                    .collect(),
-                Value::Object(map) => map
-                    .iter()
-                    .map(|(i, v)| Some((i.parse().ok()?, address(v)?)))
-                    .collect(),
-                _ => None,
-            };
-            let given = config["cluster"][job]
-                .as_object()
-                .map_or(0, |all| all.len());
-            if tasks.as_ref().is_some_and(|t| given > t.len()) {
-                return Err(SpecError::Twice(job.clone()));
-            }
-            let tasks = tasks.ok_or_else(|| {
-                SpecError::TfConfig(format!("the tasks of job '{job}' are no addresses"))
-            })?;
-            all.push((job.clone(), tasks));
+        let TfConfig { jobs, task } =
+            TfConfig::parse(text).map_err(|e| SpecError::TfConfig(e.to_string()))?;
+        let cluster = ClusterSpec::sparse(jobs)?;
+        if let Some((job, index)) = &task {
+            cluster.address(job, *index)?;
         }
-        let cluster = ClusterSpec::sparse(all)?;
-        let task = match &config["task"] {
-            Value::Null => None,
-            task => {
-                // Some programs write the number as a string.
-                let index = &task["index"];
-                let index = index.as_u64().or_else(|| index.as_str()?.parse().ok());
-                let index = index.and_then(|i| u32::try_from(i).ok());
-                let named = task["type"].as_str().zip(index);
-                let (job, index) =
-                    named.ok_or_else(|| wrong("its \"task\" needs a \"type\" and an \"index\""))?;
-                cluster.address(job, index)?;
-                Some((job.to_owned(), index))
-            }
-        };
         Ok((cluster, task))
     }
 
