@@ -95,11 +95,15 @@ start() {
     head -c 1024 /dev/urandom > "$dir/munge.key"
     chmod 600 "$dir/munge.key"
     chmod 755 "$dir"
+    # Others that start wait until the ports of this one are taken. A daemon must not hold the lock.
+    exec 9> "${TMPDIR:-/tmp}/slurm.sh.lock"
+    flock 9
     munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/munged.pid" \
-        --log-file="$dir/munged.log" --seed-file="$dir/munged.seed" 2> "$dir/munged.err"
+        --log-file="$dir/munged.log" --seed-file="$dir/munged.seed" 2> "$dir/munged.err" 9>&-
     configure > "$dir/slurm.conf"
-    slurmctld
-    for i in $(seq "$nodes"); do slurmd -N "node$i"; done
+    slurmctld 9>&-
+    for i in $(seq "$nodes"); do slurmd -N "node$i" 9>&-; done
+    exec 9>&-
     for _ in $(seq 150); do
         [ "$(sinfo -h -t idle -o %D 2> /dev/null | head -1)" = "$nodes" ] && return
         sleep 0.2

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::hostlist::HostlistError;
-use crate::process::Launcher;
+use crate::launcher::Launcher;
 
 /// Environment variable that is missing or cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

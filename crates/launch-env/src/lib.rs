@@ -21,6 +21,7 @@
 mod error;
 pub mod host;
 mod hostlist;
+mod launcher;
 mod process;
 mod ranks;
 mod role;
@@ -32,10 +33,9 @@ pub mod variables;
 
 pub use error::{EnvError, SlurmError};
 pub use hostlist::{HostlistError, compress_hosts, expand_hosts};
-pub use process::{LaunchedProcess, LaunchedRank, Launcher};
+pub use launcher::Launcher;
+pub use process::{LaunchedProcess, LaunchedRank};
 pub use ranks::{ElasticWorker, RankSettings, RankTimeouts};
 pub use role::{CoordinatorAddress, Role};
 pub use tf_config::TfConfig;
-
-/// Function that looks up an environment variable.
-pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub use variables::Lookup;

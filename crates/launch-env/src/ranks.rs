@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::Lookup;
 use crate::error::EnvError;
-use crate::process::Launcher;
-use crate::variables;
+use crate::launcher::Launcher;
+use crate::variables::{self, Lookup};
 
 type Result<T> = std::result::Result<T, EnvError>;
 

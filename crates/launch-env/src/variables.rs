@@ -1,5 +1,8 @@
 //! Names of the environment variables of ranks: Horovod's names, and some of Thalweg's own.
 
+/// Function that looks up an environment variable.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// Number of the rank.
 pub const RANK: &str = "HOROVOD_RANK";
 /// Number of ranks.

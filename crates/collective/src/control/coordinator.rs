@@ -1,6 +1,6 @@
 //! Coordinator of a job: accepts the connections of all ranks and answers them. Reduced values do not pass through it.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -45,6 +45,21 @@ impl Coordinator {
         secret: impl Into<Secret>,
     ) -> io::Result<Coordinator> {
         Coordinator::start_with(listener, size, secret, SILENCE_TIMEOUT, Box::new(|_| {}))
+    }
+
+    /// Starts the coordinator in the process of a rank. Its lines for the user go to standard error.
+    ///
+    /// # Errors
+    /// As [`Coordinator::start`].
+    pub(crate) fn start_in_rank(
+        listener: TcpListener,
+        size: usize,
+        secret: impl Into<Secret>,
+    ) -> io::Result<Coordinator> {
+        let tell = |line: String| {
+            let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+        };
+        Coordinator::start_with(listener, size, secret, SILENCE_TIMEOUT, Box::new(tell))
     }
 
     /// Starts a coordinator as [`Coordinator::start`] does. A rank that is silent for `silence`, some seconds, is lost. `log` is

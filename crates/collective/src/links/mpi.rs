@@ -20,7 +20,6 @@ use super::{Incoming, Links, Outgoing, check_message};
 use crate::aligned::Aligned;
 use crate::control::{Control, Coordinator};
 use crate::error::{CollectiveError, Result};
-use crate::ranks::rank_zero;
 use crate::reduce::{Combine, Reducer};
 
 /// Maximum bytes of a message of MPI, whose counts have 31 bits.
@@ -62,7 +61,7 @@ impl MpiRendezvous {
         let mut text = [0u8; TEXT_BYTES];
         let mut coordinator = None;
         if world.rank() == 0 {
-            let told = match begin_coordinator(world.size() as usize) {
+            let told = match start_coordinator(world.size() as usize) {
                 Ok((started, told)) => {
                     coordinator = Some(started);
                     told
@@ -104,7 +103,7 @@ impl MpiRendezvous {
 }
 
 /// Starts a coordinator; returns it with its address and secret for the other ranks.
-fn begin_coordinator(size: usize) -> std::io::Result<(Coordinator, Value)> {
+fn start_coordinator(size: usize) -> std::io::Result<(Coordinator, Value)> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let own = (name.trim(), 0).to_socket_addrs();
     let own = own.ok().and_then(|mut all| all.find(SocketAddr::is_ipv4));
@@ -114,7 +113,7 @@ fn begin_coordinator(size: usize) -> std::io::Result<(Coordinator, Value)> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     let secret: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    let coordinator = rank_zero::start_coordinator(listener, size, &secret)?;
+    let coordinator = Coordinator::start_in_rank(listener, size, &secret)?;
     let told = json!({ "address": coordinator.address().to_string(), "secret": secret });
     Ok((coordinator, told))
 }

@@ -3,7 +3,7 @@
 mod collectives;
 mod joining;
 mod measured;
-pub(crate) mod rank_zero;
+mod rank_zero;
 mod sets;
 
 use std::collections::BTreeMap;

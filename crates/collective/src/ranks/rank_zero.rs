@@ -1,34 +1,18 @@
 //! Coordinator that rank 0 runs, where no launcher does.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use thalweg_launch_env::{CoordinatorAddress, variables};
 
-use crate::control::{Coordinator, SILENCE_TIMEOUT};
+use crate::control::Coordinator;
 use crate::error::{CollectiveError, Result};
 use crate::join::Join;
-use crate::secret::Secret;
 
 /// Time between two attempts to resolve a name, which may appear only when its host runs.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Starts a coordinator in this process. Its lines for the user go to standard error.
-///
-/// # Errors
-/// As [`Coordinator::start`].
-pub(crate) fn start_coordinator(
-    listener: TcpListener,
-    size: usize,
-    secret: impl Into<Secret>,
-) -> io::Result<Coordinator> {
-    let tell = |line: String| {
-        let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
-    };
-    Coordinator::start_with(listener, size, secret, SILENCE_TIMEOUT, Box::new(tell))
-}
 
 /// Address of the coordinator of a job, and the coordinator itself if this rank runs it.
 ///
@@ -61,8 +45,8 @@ pub(super) fn meet(
     if join.rank > 0 {
         return Ok((address, None));
     }
-    let coordinator =
-        listen(address).and_then(|listener| start_coordinator(listener, join.size, &join.secret));
+    let coordinator = listen(address)
+        .and_then(|listener| Coordinator::start_in_rank(listener, join.size, &join.secret));
     let coordinator = coordinator.map_err(|e| {
         let name = variables::COORDINATOR_PORT;
         let text = format!(

@@ -1,15 +1,10 @@
 //! Identity of a process by the variables of its launcher: its rank, or its task in a cluster.
 
-mod launchers;
-
-use crate::Lookup;
 use crate::error::EnvError;
+use crate::launcher::{Launcher, MPI, Names, OTHERS, PMI, SRUN, TORCHRUN_AND_HOROVOD};
 use crate::slurm::{SlurmStep, tasks_of_this_node};
 use crate::tf_config::TfConfig;
-use crate::variables;
-
-pub use launchers::Launcher;
-use launchers::{MPI, Names, OTHERS, PMI, SRUN, TORCHRUN_AND_HOROVOD};
+use crate::variables::{self, Lookup};
 
 type Result<T> = std::result::Result<T, EnvError>;
 

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use crate::Lookup;
 use crate::error::EnvError;
-use crate::process::{LaunchedRank, Launcher};
+use crate::launcher::Launcher;
+use crate::process::LaunchedRank;
 use crate::ranks::{launcher_address, parsed};
 use crate::slurm::{Allocation, SlurmStep};
-use crate::variables;
+use crate::variables::{self, Lookup};
 
 type Result<T> = std::result::Result<T, EnvError>;
 

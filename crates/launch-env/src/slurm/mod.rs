@@ -1,8 +1,8 @@
 //! Slurm: the step that a process is a task of, and the hosts of its tasks.
 
-use crate::Lookup;
 use crate::error::SlurmError;
 use crate::hostlist::{MAX_HOSTS, expand_hosts};
+use crate::variables::Lookup;
 
 /// First of the numbers that Slurm gives to steps that `srun` has not started, such as the script of `sbatch`.
 const FIRST_SPECIAL_STEP: u32 = 0xffff_fff0;

@@ -55,12 +55,12 @@ impl fmt::Display for Launcher {
 }
 
 /// Names of the variables of a launcher. A process has the launcher if `rank` is set.
-pub(super) struct Names {
-    pub(super) launcher: Launcher,
-    pub(super) rank: &'static str,
-    pub(super) size: &'static str,
-    pub(super) local_rank: Option<&'static str>,
-    pub(super) local_size: Option<&'static str>,
+pub(crate) struct Names {
+    pub(crate) launcher: Launcher,
+    pub(crate) rank: &'static str,
+    pub(crate) size: &'static str,
+    pub(crate) local_rank: Option<&'static str>,
+    pub(crate) local_size: Option<&'static str>,
 }
 
 const fn names(
@@ -79,7 +79,7 @@ const fn names(
 }
 
 /// Launchers that may run within a job of MPI or Slurm.
-pub(super) const TORCHRUN_AND_HOROVOD: [Names; 2] = [
+pub(crate) const TORCHRUN_AND_HOROVOD: [Names; 2] = [
     names(
         Launcher::Torchrun,
         ["RANK", "WORLD_SIZE"],
@@ -95,7 +95,7 @@ pub(super) const TORCHRUN_AND_HOROVOD: [Names; 2] = [
 ];
 
 /// Launchers of MPI with variables of their own.
-pub(super) const MPI: [Names; 3] = [
+pub(crate) const MPI: [Names; 3] = [
     names(
         Launcher::OpenMpi,
         ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
@@ -117,7 +117,7 @@ pub(super) const MPI: [Names; 3] = [
 ];
 
 /// Variables of PMI, as Hydra sets them.
-pub(super) const PMI: Names = names(
+pub(crate) const PMI: Names = names(
     Launcher::Hydra,
     ["PMI_RANK", "PMI_SIZE"],
     Some("MPI_LOCALRANKID"),
@@ -125,7 +125,7 @@ pub(super) const PMI: Names = names(
 );
 
 /// Variables of a task of a step.
-pub(super) const SRUN: Names = names(
+pub(crate) const SRUN: Names = names(
     Launcher::Srun,
     ["SLURM_PROCID", "SLURM_STEP_NUM_TASKS"],
     Some("SLURM_LOCALID"),
@@ -133,7 +133,7 @@ pub(super) const SRUN: Names = names(
 );
 
 /// Launchers that come after those of MPI and Slurm.
-pub(super) const OTHERS: [Names; 3] = [
+pub(crate) const OTHERS: [Names; 3] = [
     names(
         Launcher::Flux,
         ["FLUX_TASK_RANK", "FLUX_JOB_SIZE"],
