@@ -1,7 +1,7 @@
 //! Links over MPI. A message is a header, as over TCP, and then its bytes, in messages of MPI.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
