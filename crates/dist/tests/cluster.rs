@@ -142,6 +142,17 @@ fn a_slurm_allocation_is_a_cluster() {
     assert!(with(("SLURM_TASKS_PER_NODE", "1")).is_err());
     assert_eq!(at("3").unwrap().1, ("worker".to_owned(), 2));
     assert!(at("5").is_err());
+    // A step may have fewer hosts and tasks than its job.
+    let mut step = environment("0");
+    let more = [
+        ("SLURM_STEP_NODELIST", "n[2,4]"),
+        ("SLURM_STEP_NUM_TASKS", "3"),
+        ("SLURM_STEP_TASKS_PER_NODE", "1,2"),
+    ];
+    step.extend(more.map(|(k, v)| (k.to_owned(), v.to_owned())));
+    let (cluster, _) = ClusterSpec::from_slurm(1, 2220, |name| step.get(name).cloned()).unwrap();
+    assert_eq!(cluster.address("ps", 0).unwrap(), "n2:2220");
+    assert_eq!(workers(&cluster), ["n4:2220", "n4:2221"]);
     let unset = ClusterSpec::from_slurm(1, 2220, |_| None).unwrap_err();
     assert!(unset.to_string().contains("srun"), "{unset}");
 }
