@@ -240,7 +240,7 @@ fn a_cache_file_appears_after_a_whole_pass_and_is_read_by_later_ones() {
     }
     // The pipelines of a program read the same file.
     let other = thalweg::data::pipeline::from_fn(|_| [[Tensor::from(9i64)]].into_iter());
-    let mut kept = other.cache_file(&name).into_iter();
+    let mut kept = other.cache_file(&name);
     assert_eq!(kept.next().unwrap().unwrap(), [Tensor::from(0i64)]);
 
     let mut cut = std::fs::read(&name).unwrap();
