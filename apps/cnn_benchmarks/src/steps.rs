@@ -210,7 +210,7 @@ impl<'g> StepWorker<'_, 'g> {
         let took = began.elapsed().as_secs_f64();
         let step_time = StepTime::of(&trace, &own, took, self.inputs.as_secs_f64());
         self.step_times.push((step, step_time));
-        Ok(trace)
+        Ok(trace.after_input(self.inputs))
     }
 
     /// Runs a step; returns `None` where the training is over.

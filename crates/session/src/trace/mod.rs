@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thalweg_device::gpu::Command;
 use thalweg_graph::op::Effect;
@@ -44,6 +44,36 @@ impl Trace {
         Profile::of([self])
     }
 
+    /// The trace of a step that has waited for its input before: it then begins with an event of op `input`, on a device of
+    /// this name.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg_session::{Event, Trace};
+    ///
+    /// let mut trace = Trace::default();
+    /// trace.events.push(Event { op: "MatMul".to_owned(), ..Event::default() });
+    /// let trace = trace.after_input(Duration::from_micros(40));
+    /// let starts: Vec<_> = trace.events.iter().map(|e| (&*e.op, e.start_us)).collect();
+    /// assert_eq!(starts, [("input", 0.0), ("MatMul", 40.0)]);
+    /// ```
+    #[must_use]
+    pub fn after_input(mut self, waited: Duration) -> Trace {
+        let duration_us = waited.as_secs_f64() * 1e6;
+        for event in &mut self.events {
+            event.start_us += duration_us;
+        }
+        let input = Event {
+            node: INPUT.to_owned(),
+            op: INPUT.to_owned(),
+            device: INPUT.to_owned(),
+            duration_us,
+            ..Event::default()
+        };
+        self.events.insert(0, input);
+        self
+    }
+
     /// For each event the microseconds that it takes by itself, without those of events within it on the same thread (as
     /// the nodes of a branch), and the outermost event around it.
     pub fn own_times(&self) -> Vec<(f64, Option<&Event>)> {
@@ -65,6 +95,9 @@ impl Trace {
         file.write_all(self.to_chrome_json().as_bytes())
     }
 }
+
+/// Op and device of the wait for input.
+const INPUT: &str = "input";
 
 /// The lane of an event among those of its device.
 #[derive(Clone, Copy)]
