@@ -1,52 +1,21 @@
 //! `thalweg launch hvd -H`: ranks on several hosts, with a fake ssh that runs its command on this host.
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
+
+mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Folder of a test, removed on drop.
-struct SshFolder(PathBuf);
+use support::fake_ssh::FakeSsh;
 
-impl Drop for SshFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-impl SshFolder {
-    /// Creates a folder with a fake `ssh` that logs its command and runs it.
-    fn new(name: &str) -> SshFolder {
-        let path = std::env::temp_dir().join(format!("thalweg it's {name} {}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        let folder = SshFolder(path);
-        let ssh = folder.0.join("ssh");
-        let log = folder.0.join("log");
-        let text = format!(
-            "#!/bin/sh\nprintf '%s\\n' \"$@\" >> \"{}\"\ncd /\nexec sh -c \"$2\"\n",
-            log.display()
-        );
-        fs::write(&ssh, text).unwrap();
-        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
-        folder
-    }
-
-    fn launch(&self, options: &[&str], command: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_thalweg"))
-            .current_dir(&self.0)
-            .args(["launch", "hvd", "--ssh", "./ssh", "--address", "127.0.0.1"])
-            .args(options)
-            .arg("--")
-            .args(command)
-            .output()
-            .unwrap()
-    }
+/// Launches ranks.
+fn launch(ssh: &FakeSsh, options: &[&str], command: &[&str]) -> Output {
+    ssh.launcher("hvd", options, command).output().unwrap()
 }
 
 #[test]
 fn ranks_of_other_hosts_start_in_the_same_folder_with_their_ranks() {
-    let folder = SshFolder::new("places");
+    let folder = FakeSsh::new("places");
     let say = r#"place="$HOROVOD_LOCAL_RANK of $HOROVOD_LOCAL_SIZE, ${#THALWEG_JOB_SECRET} $HOROVOD_GLOO_RENDEZVOUS_ADDR"
         echo "$HOROVOD_RANK of $HOROVOD_SIZE, $place $THALWEG_SET $(pwd) $*""#;
     let options = [
@@ -56,26 +25,21 @@ fn ranks_of_other_hosts_start_in_the_same_folder_with_their_ranks() {
         "localhost:1,other:2",
         "--unprotected-network",
     ];
-    let done = Command::new(env!("CARGO_BIN_EXE_thalweg"))
-        .current_dir(&folder.0)
-        .env("THALWEG_SET", "it's set")
-        .args(["launch", "hvd", "--ssh", "./ssh", "--address", "127.0.0.1"])
-        .args(options)
-        .args(["--", "sh", "-c", say, "x", "a  b", "$HOME 'c'"])
-        .output()
-        .unwrap();
+    let command = ["sh", "-c", say, "x", "a  b", "$HOME 'c'"];
+    let mut launcher = folder.launcher("hvd", &options, &command);
+    let done = launcher.env("THALWEG_SET", "it's set").output().unwrap();
     assert!(done.status.success(), "{done:?}");
     let said = String::from_utf8(done.stdout).unwrap();
-    let here = folder.0.display();
+    let here = folder.0.path().display();
     for (rank, place) in ["0 of 1", "0 of 2", "1 of 2"].iter().enumerate() {
         let expected = format!(
             "rank {rank} | {rank} of 3, {place}, 32 127.0.0.1 it's set {here} a  b $HOME 'c'"
         );
         assert!(said.contains(&expected), "{expected}: {said}");
     }
-    let log = fs::read_to_string(folder.0.join("log")).unwrap();
-    assert_eq!(log.lines().filter(|l| *l == "other").count(), 2, "{log}");
-    // The secret is read from standard input, and in no command line.
+    // One agent starts all tasks of its host. The secret comes through its input, and is in no command line.
+    let log = folder.log().unwrap();
+    assert_eq!(log.lines().filter(|l| *l == "other").count(), 1, "{log}");
     let secrets = log
         .split(|c: char| !c.is_ascii_hexdigit())
         .filter(|w| w.len() == 32);
@@ -84,19 +48,23 @@ fn ranks_of_other_hosts_start_in_the_same_folder_with_their_ranks() {
 
 #[test]
 fn several_hosts_need_protection_or_the_unprotected_network_flag() {
-    let folder = SshFolder::new("protection");
-    let done = folder.launch(&["-np", "2", "-H", "localhost:1,other:1"], &["true"]);
+    let folder = FakeSsh::new("protection");
+    let done = launch(
+        &folder,
+        &["-np", "2", "-H", "localhost:1,other:1"],
+        &["true"],
+    );
     assert!(!done.status.success());
     let errors = String::from_utf8(done.stderr).unwrap();
     assert!(errors.contains("need --protection DIR"), "{errors}");
-    assert!(!folder.0.join("log").exists(), "nothing was started");
+    assert_eq!(folder.log(), None, "nothing was started");
 }
 
 #[test]
 fn elastic_jobs_reject_a_list_of_hosts() {
-    let folder = SshFolder::new("elastic");
+    let folder = FakeSsh::new("elastic");
     let options = ["-np", "1", "-H", "localhost:1", "--min-np", "1"];
-    let done = folder.launch(&options, &["true"]);
+    let done = launch(&folder, &options, &["true"]);
     let errors = String::from_utf8(done.stderr).unwrap();
     assert!(
         errors.contains("a host discovery script names the hosts"),
@@ -106,24 +74,31 @@ fn elastic_jobs_reject_a_list_of_hosts() {
 
 #[test]
 fn hosts_with_too_few_slots_are_an_error() {
-    let folder = SshFolder::new("slots");
-    let done = folder.launch(&["-np", "3", "-H", "localhost:1,127.0.0.2:1"], &["true"]);
+    let folder = FakeSsh::new("slots");
+    let done = launch(
+        &folder,
+        &["-np", "3", "-H", "localhost:1,127.0.0.2:1"],
+        &["true"],
+    );
     let errors = String::from_utf8(done.stderr).unwrap();
-    assert!(errors.contains("-H names 2 slots for 3 ranks"), "{errors}");
+    assert!(
+        errors.contains("the hosts have 2 slots for 3 ranks"),
+        "{errors}"
+    );
     // Names of this host need neither ssh nor protection.
-    let done = folder.launch(&["-np", "2", "-H", "localhost:1,127.0.0.2:1"], &["true"]);
+    let done = launch(
+        &folder,
+        &["-np", "2", "-H", "localhost:1,127.0.0.2:1"],
+        &["true"],
+    );
     assert!(done.status.success(), "{done:?}");
-    assert!(!folder.0.join("log").exists());
+    assert_eq!(folder.log(), None);
 }
 
 #[test]
-fn a_host_that_cannot_be_reached_ends_the_job_with_its_reason() {
-    let folder = SshFolder::new("lost");
-    fs::write(
-        folder.0.join("ssh"),
-        "#!/bin/sh\necho no route to $1 >&2\nexit 255\n",
-    )
-    .unwrap();
+fn a_host_that_cannot_be_reached_is_named_with_the_reason() {
+    let folder = FakeSsh::new("lost");
+    folder.script("echo no route to $1 >&2\nexit 255\n");
     let options = [
         "-np",
         "2",
@@ -133,19 +108,20 @@ fn a_host_that_cannot_be_reached_ends_the_job_with_its_reason() {
         "--grace",
         "1",
     ];
-    let done = folder.launch(&options, &["sleep", "300"]);
-    assert_eq!(done.status.code(), Some(255), "{done:?}");
+    let done = launch(&folder, &options, &["sleep", "300"]);
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
     let errors = String::from_utf8(done.stderr).unwrap();
-    assert!(errors.contains("rank 1 | no route to other"), "{errors}");
+    let told = "the host 'other' is not reached: ./ssh ended with status 255: no route to other";
+    assert!(errors.contains(told), "{errors}");
 }
 
 #[test]
 fn traces_of_ranks_are_merged_and_a_failed_rank_keeps_its_status() {
-    let folder = SshFolder::new("trace");
+    let folder = FakeSsh::new("trace");
     let write = r#"echo "[{\"pid\": $HOROVOD_RANK}]" > "$THALWEG_TRACE.$HOROVOD_RANK""#;
     let trace = |ranks: &str, program: &str| {
         let options = ["-np", ranks, "--trace", "t.json"];
-        folder.launch(&options, &["sh", "-c", program])
+        launch(&folder, &options, &["sh", "-c", program])
     };
     let done = trace("3", write);
     assert!(done.status.success(), "{done:?}");
@@ -183,10 +159,10 @@ fn traces_of_ranks_are_merged_and_a_failed_rank_keeps_its_status() {
 
 #[test]
 fn a_trace_that_cannot_be_written_is_refused_before_the_job() {
-    let folder = SshFolder::new("no trace");
+    let folder = FakeSsh::new("no trace");
     let launch = |trace: &str| {
         let options = ["-np", "1", "--trace", trace];
-        folder.launch(&options, &["touch", "began"])
+        launch(&folder, &options, &["touch", "began"])
     };
     let done = launch("none/t.json");
     assert_eq!(done.status.code(), Some(1), "{done:?}");

@@ -29,6 +29,9 @@ pub enum LaunchError {
     /// No random numbers for the secret of a job.
     #[error(transparent)]
     Random(#[from] getrandom::Error),
+    /// A signal that came before the tasks were started, by its number.
+    #[error("ended by {}", crate::signals::name(*.0))]
+    Interrupted(i32),
     /// Any other error of the system.
     #[error(transparent)]
     Io(io::Error),

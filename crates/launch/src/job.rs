@@ -1,9 +1,13 @@
 //! Supervision of a job whose tasks all start at once: until all have ended, and with which exit code.
 
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use crate::error::Result;
+use crate::error::{LaunchError, Result};
+use crate::remote::AgentLink;
 use crate::screen::{LostLines, Screen, ScreenEvent, show};
 use crate::signals::{self, Signals};
 use crate::task::{LaunchedTask, TaskSpec, ended_by_signal, status_text};
@@ -58,31 +62,66 @@ impl JobExit {
 }
 
 /// Options of the supervision of a job.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Supervision {
     /// Time that a task may take to end by itself, and again after SIGTERM.
     pub(crate) grace: Duration,
     /// Number of times that each task is started again after a failure.
     pub(crate) restarts: u32,
+    /// Folder for a file with the output of each task.
+    pub(crate) output_dir: Option<PathBuf>,
 }
 
-/// Starts tasks, and returns when all have ended. Lines from `notes` are shown as the launcher's own. `first_failed` gives the
-/// number of the task whose failure the others have noticed first, if they tell.
+/// Signals of a launch, and the queue of what its screen shows.
+pub(crate) struct JobInput {
+    pub(crate) signals: Signals,
+    pub(crate) sender: SyncSender<ScreenEvent>,
+    events: Receiver<ScreenEvent>,
+}
+
+impl JobInput {
+    /// Catches signals from now on.
+    ///
+    /// # Errors
+    /// Signals cannot be caught.
+    pub(crate) fn catch() -> Result<JobInput> {
+        let (sender, events) = sync_channel(EVENT_QUEUE);
+        Ok(JobInput {
+            signals: Signals::catch()?,
+            sender,
+            events,
+        })
+    }
+}
+
+/// Starts tasks, and returns when all have ended. `links` are the connections of those on other hosts. Lines from `notes` are
+/// shown as the launcher's own. `first_failed` gives the number of the task whose failure the others have noticed first, if they
+/// tell.
 ///
 /// # Errors
-/// A task cannot be started; signals cannot be caught.
+/// A task cannot be started; a file of its output cannot be written.
 pub(crate) fn run_tasks(
     specs: Vec<TaskSpec>,
-    options: Supervision,
+    input: JobInput,
+    links: &[Arc<AgentLink>],
+    options: &Supervision,
     notes: &Receiver<String>,
     first_failed: &dyn Fn() -> Option<usize>,
 ) -> Result<JobExit> {
-    let mut signals = Signals::catch()?;
-    let (sender, events) = sync_channel(EVENT_QUEUE);
-    let names = specs.iter().map(|t| t.name.clone()).collect();
-    let screen = Screen::start(names, events)?;
+    let JobInput {
+        mut signals,
+        sender,
+        events,
+    } = input;
+    let names: Vec<String> = specs.iter().map(|t| t.name.clone()).collect();
+    let files = match &options.output_dir {
+        Some(folder) => output_files(folder, &names)?,
+        None => Vec::new(),
+    };
+    let screen = Screen::start(names, files, events)?;
     let mut job = RunningTasks {
         tasks: Vec::new(),
+        links,
         options,
         first_failed,
     };
@@ -92,10 +131,29 @@ pub(crate) fn run_tasks(
     Ok(job.supervise(&mut signals, sender, screen, notes))
 }
 
+/// Creates a file for the output of each task: `worker-0.log` for `worker 0`.
+///
+/// # Errors
+/// The folder or a file cannot be created.
+fn output_files(folder: &Path, names: &[String]) -> Result<Vec<File>> {
+    let failed = |path: &Path, e| {
+        LaunchError::of_attempt(e, |e| {
+            LaunchError::Argument(format!("--output-dir: {}: {e}", path.display()))
+        })
+    };
+    std::fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
+    let create = |name: &String| {
+        let path = folder.join(format!("{}.log", name.replace(' ', "-")));
+        File::create(&path).map_err(|e| failed(&path, e))
+    };
+    names.iter().map(create).collect()
+}
+
 /// Tasks that were started; those that still run are killed when this is dropped.
 struct RunningTasks<'a> {
     tasks: Vec<LaunchedTask>,
-    options: Supervision,
+    links: &'a [Arc<AgentLink>],
+    options: &'a Supervision,
     first_failed: &'a dyn Fn() -> Option<usize>,
 }
 
@@ -107,20 +165,27 @@ struct Failure {
     code: i32,
     /// Time of its end.
     at: Instant,
+    /// `true` if it was lost with its host.
+    lost: bool,
 }
 
 impl Failure {
-    /// `true` if this failure does not follow from that of another task: a signal has ended the task, or the others have
-    /// noticed its failure first.
+    /// `true` if this failure does not follow from that of another task: a signal has ended the task, its host is lost, or the
+    /// others have noticed its failure first.
     fn is_cause(&self, named: Option<usize>) -> bool {
-        ended_by_signal(self.code) || named == Some(self.task)
+        self.is_forced() || named == Some(self.task)
+    }
+
+    /// `true` for a task that a signal has ended, or that was lost with its host.
+    fn is_forced(&self) -> bool {
+        ended_by_signal(self.code) || self.lost
     }
 }
 
-/// Returns the failure from which the others follow: that of a task that a signal has ended, or else of the one that the
+/// Returns the failure from which the others follow: that of a task that a signal has ended, or whose host is lost, or else of the one that the
 /// others name, or else the earliest.
 fn root_cause(failures: &[Failure], named: Option<usize>) -> Option<&Failure> {
-    let rank = |f: &&Failure| (!ended_by_signal(f.code), named != Some(f.task), f.at);
+    let rank = |f: &&Failure| (!f.is_forced(), named != Some(f.task), f.at);
     failures.iter().min_by_key(rank)
 }
 
@@ -161,6 +226,8 @@ impl RunningTasks<'_> {
             self.restart(&mut shutdown, &events);
             self.terminate(&mut shutdown, &events);
         }
+        // The last lines of other hosts come before the screen ends.
+        self.links.iter().for_each(|link| link.finish());
         drop(events);
         let lost = screen.end();
         let named = (self.first_failed)();
@@ -175,7 +242,10 @@ impl RunningTasks<'_> {
                 n => format!(", after {n} restarts"),
             };
             let name = &self.tasks[task].spec.name;
-            let status = status_text(code);
+            let status = match self.tasks[task].lost() {
+                Some(reason) => format!("was {reason}"),
+                None => status_text(code),
+            };
             return JobExit::new(code, format!("error: {name} {status}{restarts}"));
         }
         JobExit::success(lost)
@@ -187,7 +257,10 @@ impl RunningTasks<'_> {
             let Some(code) = task.poll_exit() else {
                 continue;
             };
-            let state = status_text(code);
+            let state = match task.lost() {
+                Some(_) => "lost with its host".to_owned(),
+                None => status_text(code),
+            };
             show(
                 ScreenEvent::State {
                     task: number,
@@ -204,9 +277,12 @@ impl RunningTasks<'_> {
                 let note = format!("{name} {status}: it is started again ({n} of {most})");
                 show(ScreenEvent::Note(note), events);
             } else if failed {
-                let at = task.ended_at();
-                let task = number;
-                shutdown.failures.push(Failure { task, code, at });
+                shutdown.failures.push(Failure {
+                    task: number,
+                    code,
+                    at: task.ended_at(),
+                    lost: task.lost().is_some(),
+                });
             }
         }
     }
@@ -234,9 +310,12 @@ impl RunningTasks<'_> {
                 }
                 Err(error) => {
                     show(ScreenEvent::Note(error.to_string()), events);
-                    let at = Instant::now();
-                    let task = number;
-                    shutdown.failures.push(Failure { task, code: 1, at });
+                    shutdown.failures.push(Failure {
+                        task: number,
+                        code: 1,
+                        at: Instant::now(),
+                        lost: false,
+                    });
                     return;
                 }
             }
@@ -279,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cause_is_a_killed_task_then_the_one_that_others_name_then_the_earliest() {
+    fn the_cause_is_a_killed_or_lost_task_then_the_one_that_others_name_then_the_earliest() {
         let begin = Instant::now();
         let failures = |codes: &[i32]| -> Vec<Failure> {
             let all = codes.iter().enumerate();
@@ -287,6 +366,7 @@ mod tests {
                 task,
                 code,
                 at: begin + Duration::from_millis(task as u64),
+                lost: code == 255,
             };
             all.map(failure).rev().collect()
         };
@@ -296,6 +376,7 @@ mod tests {
             (&[134, 1, 137], Some(2), 2),
             (&[1, 1, 3], Some(2), 2),
             (&[1, 1, 3], None, 0),
+            (&[1, 255, 3], Some(2), 1),
             // It has ended well, though others wait for it.
             (&[1, 3], Some(7), 0),
         ] {

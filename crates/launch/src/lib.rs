@@ -1,53 +1,68 @@
 //! Launcher of jobs: it starts processes together, shows their output, and ends them together.
 //!
-//! - [`LocalCluster`]: parameter servers and workers on this machine.
-//! - [`RankJob`]: ranks that exchange values by collectives, on this host or, by ssh, on others.
+//! - [`HostedJob`]: servers and workers, or ranks that exchange values by collectives, on this host and others.
 //! - [`ElasticJob`]: workers that are started, replaced and let go while the job runs.
 //!
+//! Tasks of other hosts are started by an agent, which the launcher runs there ([`run_agent`], `thalweg launch agent`).
 //! A launcher starts the coordinator of its ranks, so this crate uses `thalweg-collective`. Names of environment variables
 //! and their readers are in `thalweg-launch-env`, below both.
 //!
 //! ```no_run
-//! use std::time::Duration;
-//! use thalweg_launch::LocalCluster;
+//! use thalweg_launch::{Access, ClusterShape, HostedJob, JobOptions, JobShape};
 //!
 //! # fn main() -> Result<(), thalweg_launch::LaunchError> {
-//! let cluster = LocalCluster {
+//! let shape = ClusterShape {
 //!     servers: 1,
-//!     workers: 2,
-//!     free_ports: true,
-//!     restarts: 0,
-//!     grace: Duration::from_secs(30),
+//!     workers: Some(2),
+//!     servers_per_host: 1,
+//!     workers_per_host: Some(2),
+//!     servers_beside_workers: true,
+//! };
+//! let job = HostedJob {
+//!     shape: JobShape::Cluster(shape),
+//!     hosts: Vec::new(),
+//!     access: Access::Ssh { program: None },
+//!     options: JobOptions::default(),
 //!     command: vec!["cnn_benchmarks".to_owned()],
 //! };
-//! let exit = cluster.run()?;
+//! let exit = job.run()?;
 //! assert_eq!(exit.code, 0, "{:?}", exit.messages);
 //! # Ok(())
 //! # }
 //! ```
 
+mod access;
+mod agent;
 mod elastic;
 mod error;
-mod free_ports;
-mod hosts;
+mod hosted_job;
 mod job;
-mod local_cluster;
+mod layout;
+mod preflight;
+mod probe;
 mod process;
 mod program;
-mod ranks;
+mod protocol;
+mod reach;
+mod remote;
 mod screen;
 mod secret;
 mod signals;
+mod slurm;
 mod task;
+mod task_exit;
+mod task_process;
 mod trace;
 
+pub use access::{Access, shell_quoted};
+pub use agent::run_agent;
 pub use elastic::ElasticJob;
 pub use error::{LaunchError, Result};
-pub use hosts::{HostOptions, HostSlots};
+pub use hosted_job::{HostedJob, JobOptions, JobPlan, PlannedHost, PlannedTask};
 pub use job::JobExit;
-pub use local_cluster::LocalCluster;
+pub use layout::{ClusterShape, JobHost, JobShape, PlacedTask, Sharing, TaskKind};
 pub use program::program_path;
-pub use ranks::RankJob;
 pub use screen::WRITE_TIMEOUT;
 pub use secret::job_secret;
 pub use signals::Signals;
+pub use slurm::{command_of_variables, hosts_needed, shape_of_variables, slurm_hosts};

@@ -6,6 +6,8 @@ use std::process::{Child, Command, ExitStatus};
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use crate::protocol::StartTask;
+
 /// Makes a command start as its own process group, so that a Ctrl-C of the terminal reaches the launcher alone, which
 /// passes it on. On Linux the process is killed when the thread that has started it ends.
 ///
@@ -17,6 +19,44 @@ pub(crate) fn isolate(command: &mut Command) {
     ignore_file_size_signal(command);
     #[cfg(target_os = "linux")]
     die_with_this_thread(command);
+}
+
+/// Makes a command start as its own process group, so that a Ctrl-C of the terminal does not reach it. It outlives its
+/// launcher until it sees the end of its input.
+pub(crate) fn separate(command: &mut Command) {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    #[cfg(not(unix))]
+    let _ = command;
+}
+
+/// Command of a task on this host.
+pub(crate) fn command_of(start: &StartTask) -> Command {
+    let mut command = Command::new(&start.program);
+    let env = start.env.iter().map(|(name, value)| (name, value));
+    command.args(&start.args).envs(env);
+    if !start.folder.is_empty() {
+        command.current_dir(&start.folder);
+    }
+    #[cfg(target_os = "linux")]
+    bind_to_cores(&mut command, &start.cores);
+    command
+}
+
+/// Makes a command run on these cores only; on all if there are none.
+#[cfg(target_os = "linux")]
+fn bind_to_cores(command: &mut Command, cores: &[usize]) {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    let mut set = CpuSet::new();
+    let known = cores.iter().filter(|core| **core < CpuSet::MAX_CPU);
+    known.for_each(|core| set.set(*core));
+    if set.count() == 0 {
+        return;
+    }
+    let bind = move || Ok(sched_setaffinity(None, &set)?);
+    // SAFETY: between fork and exec a process of several threads may only do what a signal handler may. This does one
+    // system call; it allocates nothing and takes no lock.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, bind) };
 }
 
 #[cfg(unix)]

@@ -1,5 +1,6 @@
 //! Screen: the output of all tasks, and on a terminal a row with the state of each.
 
+use std::fs::File;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,19 +62,21 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Starts the screen of tasks with these names. It ends when all senders of events are dropped.
+    /// Starts the screen of tasks with these names; their lines go to `files` too, if there are any. It ends when all senders of
+    /// events are dropped.
     ///
     /// # Errors
     /// The system has no thread.
     pub(crate) fn start(
         names: Vec<String>,
+        files: Vec<File>,
         events: Receiver<ScreenEvent>,
     ) -> std::io::Result<Screen> {
         let (sender, lost) = channel();
         let shown = Arc::<AtomicU64>::default();
         let counted = shown.clone();
         std::thread::Builder::new().spawn(move || {
-            let mut rows = Rows::new(names);
+            let mut rows = Rows::new(names, files);
             for event in events {
                 rows.show(event);
                 counted.fetch_add(1, Ordering::Relaxed);
@@ -113,6 +116,8 @@ struct TaskRow {
 
 struct Rows {
     rows: Vec<TaskRow>,
+    /// Files of the tasks' output; none, or one for each.
+    files: Vec<File>,
     bars: MultiProgress,
     /// `true` if lines of standard output, and of standard error, are written above the bars.
     above: [bool; 2],
@@ -120,7 +125,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(names: Vec<String>) -> Rows {
+    fn new(names: Vec<String>, files: Vec<File>) -> Rows {
         let terminal = stderr().is_terminal();
         let target = match terminal {
             true => ProgressDrawTarget::stderr(),
@@ -129,6 +134,7 @@ impl Rows {
         let bars = MultiProgress::with_draw_target(target);
         let mut all = Rows {
             rows: Vec::new(),
+            files,
             bars,
             above: [terminal && stdout().is_terminal(), terminal],
             lost: LostLines::default(),
@@ -171,6 +177,12 @@ impl Rows {
             ScreenEvent::Line { task, line, error } => {
                 let row = &mut self.rows[task];
                 row.note(&line);
+                if let Some(file) = self.files.get_mut(task)
+                    && let Err(e) = file.write_all(format!("{line}\n").as_bytes())
+                {
+                    self.lost.count += 1;
+                    self.lost.error.get_or_insert(e);
+                }
                 let line = format!("{:>9} | {line}", row.name);
                 self.write(&line, error);
                 self.rows[task].draw();

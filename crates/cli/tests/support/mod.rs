@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each of the tests uses a part")]
 
+#[cfg(target_os = "linux")]
+pub mod fake_ssh;
 #[path = "../../../../tests/support/folders.rs"]
 mod folders;
 pub mod server_process;

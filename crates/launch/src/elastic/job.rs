@@ -64,7 +64,7 @@ impl ElasticJob {
         let driver = Driver::start(listener, &shared, limits, SILENCE_TIMEOUT)?;
         let mut signals = Signals::catch()?;
         let (events, shown) = sync_channel(EVENT_QUEUE);
-        let screen = Screen::start(Vec::new(), shown)?;
+        let screen = Screen::start(Vec::new(), Vec::new(), shown)?;
         let mut job = RunningJob::new(self, (driver, secret), hosts, max, events);
         job.start_workers()?;
         while job.goes_on() {

@@ -14,7 +14,7 @@ use crate::job::JobExit;
 use crate::program::program_path;
 use crate::screen::{ScreenEvent, show};
 use crate::signals;
-use crate::task::{LaunchedTask, TaskSpec, status_text};
+use crate::task::{LaunchedTask, TaskProgram, TaskSpec, status_text};
 
 /// Time in which a worker ends that was told to, and writes why.
 const TOLD_TIMEOUT: Duration = Duration::from_secs(2);
@@ -293,8 +293,7 @@ impl<'a> RunningJob<'a> {
         let spec = TaskSpec {
             name: title,
             worker: true,
-            command,
-            input: None,
+            program: TaskProgram::Local(command),
         };
         let task = LaunchedTask::start(spec, number, &self.events)?;
         self.workers.push(WorkerProcess {

@@ -1,0 +1,79 @@
+//! `thalweg launch`: flags of the jobs of `thalweg-launch`.
+
+mod explain;
+mod hvd;
+mod job_flags;
+mod local;
+mod np_flag;
+mod shape_flags;
+mod slurm;
+mod ssh;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use thalweg_launch::{HostedJob, JobExit, WRITE_TIMEOUT, run_agent};
+
+use crate::failure::Failure;
+use crate::output;
+use explain::Explain;
+pub(crate) use np_flag::accept_np_flag;
+
+/// Starts the tasks of a job, and ends them together.
+#[derive(Args)]
+pub struct LaunchArgs {
+    #[command(subcommand)]
+    command: LaunchCommand,
+}
+
+#[derive(Subcommand)]
+enum LaunchCommand {
+    Local(local::Local),
+    Ssh(ssh::Ssh),
+    Slurm(slurm::Slurm),
+    Hvd(hvd::Hvd),
+    /// Serves a launcher on standard input and standard output: a launcher runs it on each of its hosts.
+    #[command(hide = true)]
+    Agent,
+}
+
+impl LaunchArgs {
+    /// Runs until all tasks have ended.
+    pub fn run(&self) -> ExitCode {
+        let exit = match &self.command {
+            LaunchCommand::Local(local) => local.run(),
+            LaunchCommand::Ssh(ssh) => ssh.run(),
+            LaunchCommand::Slurm(slurm) => slurm.run(),
+            LaunchCommand::Hvd(hvd) => hvd.run(),
+            LaunchCommand::Agent => run_agent().map(|()| done()).map_err(Failure::from),
+        };
+        match exit {
+            Ok(JobExit { code, messages }) => {
+                for line in messages {
+                    output::error_within(WRITE_TIMEOUT, line);
+                }
+                ExitCode::from(code)
+            }
+            Err(failure) => {
+                output::error(format_args!("error: {failure}"));
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+/// Runs a job, or shows what it would start.
+fn run_or_explain(job: &HostedJob, explain: &Explain) -> Result<JobExit, Failure> {
+    match explain.is_wanted() {
+        true => explain.show(&job.plan()?).map(|()| done()),
+        false => Ok(job.run()?),
+    }
+}
+
+/// End of a command that has run no job.
+fn done() -> JobExit {
+    JobExit {
+        code: 0,
+        messages: Vec::new(),
+    }
+}

@@ -1,0 +1,99 @@
+//! `thalweg launch slurm`: jobs in an allocation of Slurm.
+
+use clap::Args;
+use thalweg_launch::{
+    Access, HostedJob, JobExit, JobOptions, command_of_variables, hosts_needed, shape_of_variables,
+    shell_quoted, slurm_hosts,
+};
+
+use super::job_flags::{NetworkFlags, TaskFlags};
+use super::shape_flags::ShapeFlags;
+use super::{done, run_or_explain};
+use crate::failure::Failure;
+use crate::output;
+
+/// Starts the tasks of a job on the hosts of a Slurm allocation, by srun: parameter servers and workers, or ranks (--np). It is run
+/// inside salloc, or in a script of sbatch. All else is as of `launch ssh`.
+///
+/// Where no flag is given, the variables TF_NUM_PS, TF_NUM_WORKERS, TF_PS_PER_NODE, TF_WORKER_PER_NODE, TF_PS_IN_WORKER, TF_SCRIPT
+/// and TF_FLAGS are.
+#[derive(Args)]
+pub(super) struct Slurm {
+    /// Prints a script for sbatch that runs this command, and starts nothing.
+    #[arg(long)]
+    script: bool,
+    /// With --script: number of hosts. Without it, as few as the tasks need.
+    #[arg(long, value_name = "N", requires = "script",
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    nodes: Option<u32>,
+    #[command(flatten)]
+    shape: ShapeFlags,
+    #[command(flatten)]
+    tasks: TaskFlags,
+    #[command(flatten)]
+    network: NetworkFlags,
+    /// The program of all tasks, and its arguments. A name without a folder is that of a program beside this one, or on the
+    /// PATH.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+impl Slurm {
+    pub(super) fn run(&self) -> Result<JobExit, Failure> {
+        let get = |name: &str| std::env::var(name).ok();
+        let shape = self.shape.shape(shape_of_variables(&get)?);
+        if self.script {
+            let nodes = self.nodes.map(|n| n as usize);
+            let nodes = nodes.unwrap_or_else(|| hosts_needed(&shape));
+            return output::text(&script(nodes)?).map(|()| done());
+        }
+        let command = match self.command.is_empty() {
+            true => command_of_variables(&get)?,
+            false => self.command.clone(),
+        };
+        let options = self.tasks.options(self.shape.is_ranks())?;
+        let job = HostedJob {
+            hosts: slurm_hosts(&get, &shape)?,
+            shape,
+            access: Access::Srun,
+            options: self.network.add_to(JobOptions {
+                restarts: self.shape.restarts,
+                free_ports: self.shape.free_ports,
+                ..options
+            })?,
+            command,
+        };
+        run_or_explain(&job, &self.tasks.explain)
+    }
+}
+
+/// Script for sbatch that runs this command on so many hosts. Slurm ends a job by SIGTERM, which the launcher passes on.
+///
+/// # Errors
+/// The path of this program is unknown.
+fn script(nodes: usize) -> Result<String, Failure> {
+    let own = std::env::current_exe()?;
+    let mut words = vec![shell_quoted(&own.to_string_lossy())];
+    let mut args = super::accept_np_flag(std::env::args_os())
+        .into_iter()
+        .skip(1);
+    let mut is_own = true;
+    while let Some(arg) = args.next() {
+        let arg = arg.to_string_lossy().into_owned();
+        is_own &= arg != "--";
+        match &*arg {
+            "--script" if is_own => {}
+            "--nodes" if is_own => drop(args.next()),
+            _ if is_own && arg.starts_with("--nodes=") => {}
+            _ => words.push(shell_quoted(&arg)),
+        }
+    }
+    Ok(format!(
+        "#!/bin/bash\n\
+         #SBATCH --job-name=thalweg\n\
+         #SBATCH --nodes={nodes}\n\
+         #SBATCH --ntasks-per-node=1\n\
+         exec {}\n",
+        words.join(" ")
+    ))
+}

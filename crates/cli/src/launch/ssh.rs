@@ -1,0 +1,79 @@
+//! `thalweg launch ssh`: jobs on hosts that ssh reaches.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use thalweg_launch::{Access, ClusterShape, HostedJob, JobExit, JobHost, JobOptions};
+
+use super::job_flags::{NetworkFlags, TaskFlags};
+use super::run_or_explain;
+use super::shape_flags::ShapeFlags;
+use crate::failure::Failure;
+
+/// Starts the tasks of a job on several hosts, by ssh: parameter servers and workers, or ranks (--np). Output, signals and the
+/// exit status are as of `launch local`.
+///
+/// Each host runs one agent, which is this program (`thalweg launch agent`). The tasks run in a folder of the same name, with the
+/// same program and arguments, and with the launcher's variables that begin with HOROVOD_ or THALWEG_. Before they start, the
+/// hosts are checked: programs, disks, clocks, ports, and connections between all pairs.
+///
+/// A program of a cluster gets --job_name, --task_index, --ps_hosts and --worker_hosts, and the variable TF_CONFIG.
+#[derive(Args)]
+pub(super) struct Ssh {
+    /// File of hosts: lines of `HOST [slots=N] [address=IP]`. Slots are the workers or ranks that a host may have; the address is
+    /// the one at which tasks of the other hosts reach it, such as a private one. `#` begins a comment.
+    #[arg(
+        long,
+        alias = "hostfile",
+        value_name = "FILE",
+        required_unless_present = "list",
+        conflicts_with = "list"
+    )]
+    hosts: Option<PathBuf>,
+    /// Hosts and their slots: host1:2,host2:2.
+    #[arg(
+        short = 'H',
+        long = "host",
+        value_name = "HOST:SLOTS,...",
+        value_delimiter = ','
+    )]
+    list: Vec<JobHost>,
+    /// Program that starts a command on another host: it is given the name of the host and a line of a shell. Without it, the
+    /// system's ssh, without questions for passwords.
+    #[arg(long, value_name = "PROGRAM")]
+    ssh: Option<String>,
+    #[command(flatten)]
+    shape: ShapeFlags,
+    #[command(flatten)]
+    tasks: TaskFlags,
+    #[command(flatten)]
+    network: NetworkFlags,
+    /// The program of all tasks, and its arguments. A name without a folder is that of a program beside this one, or on the
+    /// PATH.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+impl Ssh {
+    pub(super) fn run(&self) -> Result<JobExit, Failure> {
+        let hosts = match &self.hosts {
+            Some(path) => JobHost::read_file(path)?,
+            None => self.list.clone(),
+        };
+        let options = self.tasks.options(self.shape.is_ranks())?;
+        let job = HostedJob {
+            shape: self.shape.shape(ClusterShape::default()),
+            hosts,
+            access: Access::Ssh {
+                program: self.ssh.clone(),
+            },
+            options: self.network.add_to(JobOptions {
+                restarts: self.shape.restarts,
+                free_ports: self.shape.free_ports,
+                ..options
+            })?,
+            command: self.command.clone(),
+        };
+        run_or_explain(&job, &self.tasks.explain)
+    }
+}

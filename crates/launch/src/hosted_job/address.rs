@@ -1,0 +1,64 @@
+//! Addresses of the hosts of a job.
+
+use std::net::{IpAddr, ToSocketAddrs};
+
+use super::HostedJob;
+use crate::error::Result;
+use crate::layout::JobHost;
+use crate::reach::address_toward;
+
+/// Address of this host for those that know no other one.
+const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+impl HostedJob {
+    /// Address of this host for the tasks of `hosts`.
+    ///
+    /// # Errors
+    /// The network is not trusted and nothing protects the job; the first other host has no address.
+    pub(super) fn own_address(&self, hosts: &[JobHost]) -> Result<IpAddr> {
+        let mut others = hosts
+            .iter()
+            .filter(|host| !self.access.is_local(&host.name));
+        let Some(other) = others.next() else {
+            return Ok(LOOPBACK);
+        };
+        if self.options.protection.is_none() && !self.options.unprotected_network {
+            return Err(
+                "tasks on several hosts need --protection DIR, with keys of `thalweg protect`; or --unprotected-network, on a \
+                 network that you trust"
+                    .into(),
+            );
+        }
+        if let Some(address) = self.options.address {
+            return Ok(address);
+        }
+        let found = || -> std::io::Result<IpAddr> {
+            let to = (other.address(), 22).to_socket_addrs()?.next();
+            let none = || std::io::Error::other("it has no address");
+            address_toward(to.ok_or_else(none)?.ip())
+        };
+        found().map_err(|e| {
+            let name = other.address();
+            format!("the host '{name}': {e}: give --address, the address of this host that the others reach").into()
+        })
+    }
+
+    /// Address at which the tasks of a host listen, where `own` is that of this host.
+    pub(super) fn task_address(&self, host: &JobHost, own: IpAddr) -> String {
+        match (&host.address, self.access.is_local(&host.name)) {
+            (Some(address), _) => address.clone(),
+            (None, true) if own == LOOPBACK && host.name.starts_with("127.") => host.name.clone(),
+            (None, true) => own.to_string(),
+            (None, false) => host.address().to_owned(),
+        }
+    }
+}
+
+/// An address with a port.
+pub(super) fn with_port(address: &str, port: u16) -> String {
+    match address.contains(':') {
+        // IPv6.
+        true => format!("[{address}]:{port}"),
+        false => format!("{address}:{port}"),
+    }
+}

@@ -1,0 +1,221 @@
+//! Run of a job: agents, checks, tasks, and their end.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, channel};
+
+use super::HostedJob;
+use super::plan::Places;
+use crate::access::command_of_words;
+use crate::error::{LaunchError, Result};
+use crate::job::{JobExit, JobInput, Supervision, run_tasks};
+use crate::layout::{JobShape, TaskKind, assign};
+use crate::preflight::{Asker, Endpoint, HostState, ReadyHost, check_network, greet, probe_hosts};
+use crate::process::command_of;
+use crate::program::program_path;
+use crate::protocol::{ProbeRequest, StartTask};
+use crate::remote::AgentLink;
+use crate::screen::ScreenEvent;
+use crate::signals;
+use crate::task::{TaskProgram, TaskSpec};
+use crate::trace::{check_trace, merge_traces, rank_trace};
+
+impl HostedJob {
+    /// Starts all tasks, and returns when all have ended.
+    ///
+    /// # Errors
+    /// The hosts are too few, or are not reached, or do not reach each other; the program cannot be started; the trace or a file
+    /// of output cannot be written.
+    pub fn run(&self) -> Result<JobExit> {
+        if let Some(path) = &self.options.trace {
+            check_trace(path)?;
+        }
+        let run = || match &self.shape {
+            JobShape::Ranks(ranks) => self.run_ranks(*ranks),
+            JobShape::Cluster(_) => self.run_cluster(),
+        };
+        match run() {
+            Err(LaunchError::Interrupted(signal)) => {
+                let text = format!("ended by {}", signals::name(signal));
+                Ok(JobExit::new(128 + signal, text))
+            }
+            ended => ended,
+        }
+    }
+
+    fn run_cluster(&self) -> Result<JobExit> {
+        let mut places = self.places()?;
+        let own = self.own_address(&places.hosts)?;
+        let mut input = JobInput::catch()?;
+        let hosts = self.ready_hosts(&mut places, own, &mut input)?;
+        let starts = self.starts(&places, own, None)?;
+        self.run_on(&places, starts, hosts, input, &channel().1, &|| None)
+    }
+
+    fn run_ranks(&self, ranks: usize) -> Result<JobExit> {
+        let mut places = self.places()?;
+        let own = self.own_address(&places.hosts)?;
+        let (lines, notes) = channel();
+        let (coordinator, meeting) = self.coordinator(ranks, own, lines)?;
+        let mut input = JobInput::catch()?;
+        let hosts = self.ready_hosts(&mut places, own, &mut input)?;
+        let starts = self.starts(&places, own, Some(&meeting))?;
+        if let Some(path) = &self.options.trace {
+            // Traces of an earlier launch are not of this one.
+            (0..ranks).for_each(|rank| drop(std::fs::remove_file(rank_trace(path, rank))));
+        }
+        let first_failed = || coordinator.first_failed();
+        let mut exit = self.run_on(&places, starts, hosts, input, &notes, &first_failed)?;
+        if let Some(path) = &self.options.trace
+            && let Err(error) = merge_traces(path, ranks, &mut exit.messages)
+        {
+            exit.messages.push(format!("error: {error}"));
+            if exit.code == 0 {
+                exit.code = 1;
+            }
+        }
+        Ok(exit)
+    }
+
+    /// Runs tasks on hosts that are ready.
+    fn run_on(
+        &self,
+        places: &Places,
+        starts: Vec<StartTask>,
+        hosts: Vec<ReadyHost>,
+        input: JobInput,
+        notes: &std::sync::mpsc::Receiver<String>,
+        first_failed: &dyn Fn() -> Option<usize>,
+    ) -> Result<JobExit> {
+        let tasks = places.tasks.iter().zip(starts);
+        let specs = tasks.map(|(task, start)| TaskSpec {
+            name: task.name(),
+            worker: task.kind != TaskKind::Server,
+            program: match &hosts[task.host].link {
+                Some(link) => TaskProgram::Remote(link.clone(), Box::new(start)),
+                None => TaskProgram::Local(command_of(&start)),
+            },
+        });
+        let specs = specs.collect();
+        let links: Vec<Arc<AgentLink>> = hosts.into_iter().filter_map(|host| host.link).collect();
+        let options = Supervision {
+            grace: self.options.grace,
+            restarts: match self.shape {
+                JobShape::Ranks(_) => 0,
+                JobShape::Cluster(_) => self.options.restarts,
+            },
+            output_dir: self.options.output_dir.clone(),
+        };
+        run_tasks(specs, input, &links, &options, notes, first_failed)
+    }
+
+    /// Starts the agents of all hosts, checks the hosts, and chooses ports, GPUs and cores.
+    fn ready_hosts(
+        &self,
+        places: &mut Places,
+        own: IpAddr,
+        input: &mut JobInput,
+    ) -> Result<Vec<ReadyHost>> {
+        let hosts = self.open_agents(places, &input.sender)?;
+        let addresses: Vec<String> = places
+            .hosts
+            .iter()
+            .map(|host| self.task_address(host, own))
+            .collect();
+        let mut asker = Asker::new(&hosts, &mut input.signals, &input.sender);
+        greet(&mut asker, self.options.start_timeout)?;
+        let states = self.probe(&mut asker, places, &addresses, own)?;
+        let endpoints = self.endpoints(places, &states, &addresses, own);
+        let resources: Vec<_> = states.into_iter().map(|state| state.resources).collect();
+        assign(
+            &mut places.tasks,
+            &resources,
+            &places.ports,
+            self.options.sharing,
+        )?;
+        if self.options.check_network && hosts.iter().any(|host| host.link.is_some()) {
+            let port = |host: usize| places.tasks.iter().find(|t| t.host == host).map(|t| t.port);
+            let with_port = endpoints.into_iter().enumerate();
+            let with_port = with_port.map(|(host, endpoint)| Endpoint {
+                port: port(host).unwrap_or(0),
+                ..endpoint
+            });
+            check_network(&mut asker, &with_port.collect::<Vec<_>>())?;
+        }
+        Ok(hosts)
+    }
+
+    /// Starts the agents of all other hosts.
+    fn open_agents(
+        &self,
+        places: &Places,
+        events: &SyncSender<ScreenEvent>,
+    ) -> Result<Vec<ReadyHost>> {
+        let open = |name: &String| {
+            let link = match self.access.is_local(name) {
+                true => None,
+                false => {
+                    let words = self.access.command(name, &self.options.agent);
+                    let link = AgentLink::open(name, command_of_words(&words), events)?;
+                    Some(Arc::new(link))
+                }
+            };
+            let name = name.clone();
+            Ok(ReadyHost { name, link })
+        };
+        places.hosts.iter().map(|host| open(&host.name)).collect()
+    }
+
+    fn probe(
+        &self,
+        asker: &mut Asker<'_>,
+        places: &Places,
+        addresses: &[String],
+        own: IpAddr,
+    ) -> Result<Vec<HostState>> {
+        let program = program_path(&self.command[0])
+            .to_string_lossy()
+            .into_owned();
+        let folder = std::env::current_dir()?.to_string_lossy().into_owned();
+        let ports = places.ports.all();
+        probe_hosts(asker, &|host| ProbeRequest {
+            program: program.clone(),
+            folder: match self.access.is_local(&places.hosts[host].name) {
+                true => String::new(),
+                false => folder.clone(),
+            },
+            address: addresses[host].clone(),
+            ports: ports.clone(),
+            launcher: Some(own),
+        })
+    }
+
+    /// Addresses at which tasks of other hosts reach those of each host, and the launcher if they meet there.
+    fn endpoints(
+        &self,
+        places: &Places,
+        states: &[HostState],
+        addresses: &[String],
+        own: IpAddr,
+    ) -> Vec<Endpoint> {
+        let is_ranks = matches!(self.shape, JobShape::Ranks(_));
+        let of_host = |host: usize| {
+            // A rank tells the others the address from which it reaches the launcher.
+            let found = states[host].own_address.filter(|_| is_ranks);
+            Endpoint {
+                name: places.hosts[host].name.clone(),
+                address: found.map_or_else(|| addresses[host].clone(), |ip| ip.to_string()),
+                port: 0,
+            }
+        };
+        let mut all: Vec<Endpoint> = (0..places.hosts.len()).map(of_host).collect();
+        if is_ranks {
+            all.push(Endpoint {
+                name: "launcher".to_owned(),
+                address: own.to_string(),
+                port: 0,
+            });
+        }
+        all
+    }
+}
