@@ -51,6 +51,7 @@ impl Access {
                 "--overlap",
                 "--kill-on-bad-exit=1",
                 "--cpu-bind=none",
+                "--quiet",
                 "--job-name=thalweg-agent",
                 agent,
                 "launch",

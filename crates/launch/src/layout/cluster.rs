@@ -54,15 +54,15 @@ fn place_workers(
         true => all,
         false => rooms.len(),
     });
-    if workers == 0 {
-        return Err(match (shape.workers, shape.servers_beside_workers) {
-            (None, false) => format!(
-                "--ps-in-worker false leaves no host for workers: the servers take all {}; give more hosts, or --ps-in-worker true",
-                hosts.len()
-            ),
-            _ => "--workers 0 trains nothing".to_owned(),
-        }
+    if rooms.is_empty() {
+        return Err(format!(
+            "--ps-in-worker false leaves no host for workers: the servers take all {}; give more hosts, or --ps-in-worker true",
+            hosts.len()
+        )
         .into());
+    }
+    if workers == 0 {
+        return Err("--workers 0 trains nothing".into());
     }
     if workers > all {
         let apart = match shape.servers_beside_workers {
