@@ -311,3 +311,42 @@ fn mistakes_of_hosts_are_named() {
     );
     assert_eq!(ssh.log(), None);
 }
+
+#[test]
+fn programs_are_copied_to_hosts_that_lack_them() {
+    let ssh = two_hosts("copy");
+    write_script(
+        &ssh.0.join("trains"),
+        "echo \"$0 in $(pwd)\"; exec sleep 0\n",
+    );
+    let there = ssh.0.at("there/of job");
+    let options = [&FLAGS[..], &["--copy", &there]].concat();
+    let launch = |program: &str| ssh.launcher("ssh", &options, &[program]).output().unwrap();
+    let text = said(&launch("./trains"));
+    let line = format!("worker 0 | {there}/trains in {there}");
+    assert!(text.contains(&line), "{line}: {text}");
+    let log = ssh.log().unwrap();
+    assert!(log.contains("/thalweg-agent' launch agent"), "{log}");
+    let told = errors(&launch("./no-such-program"));
+    assert!(
+        told.contains("there is no program './no-such-program' to be copied"),
+        "{told}"
+    );
+    ssh.script("case $1 in a) exec sh -c \"$2\";; esac\necho no way to $1 >&2; exit 255\n");
+    let told = errors(&launch("./trains"));
+    assert!(
+        told.contains("is not copied to the host 'user@b': status 255: no way to user@b"),
+        "{told}"
+    );
+    assert_eq!(ssh.processes(), []);
+    let relative = [&FLAGS[..], &["--copy", "there"]].concat();
+    let told = errors(
+        &ssh.launcher("ssh", &relative, &["./trains"])
+            .output()
+            .unwrap(),
+    );
+    assert!(
+        told.contains("--copy there: give an absolute path"),
+        "{told}"
+    );
+}

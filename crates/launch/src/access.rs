@@ -22,16 +22,15 @@ impl Access {
         *self != Access::Srun && is_local(host)
     }
 
-    /// Program and arguments that run an agent on a host. `agent` is the path of `thalweg` there.
-    pub fn command(&self, host: &str, agent: &str) -> Vec<String> {
-        let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect();
-        let line = format!("exec {} launch agent", shell_quoted(agent));
-        match self {
+    /// Program and arguments that run a line of a shell on a host; `None` if the access runs programs only.
+    pub(crate) fn shell_command(&self, host: &str, line: &str) -> Option<Vec<String>> {
+        let words: &[&str] = match self {
+            Access::Srun => return None,
             Access::Ssh {
                 program: Some(program),
-            } => words(&[program, host, &line]),
+            } => &[program, host, line],
             // A question on the terminal would wait for ever, and a cut network too.
-            Access::Ssh { program: None } => words(&[
+            Access::Ssh { program: None } => &[
                 "ssh",
                 "-o",
                 "BatchMode=yes",
@@ -40,10 +39,18 @@ impl Access {
                 "-o",
                 "ServerAliveCountMax=6",
                 host,
-                &line,
-            ]),
-            // The agent takes no resource of the job from its tasks: it starts them.
-            Access::Srun => words(&[
+                line,
+            ],
+        };
+        Some(words.iter().map(|w| (*w).to_owned()).collect())
+    }
+
+    /// Program and arguments that run an agent on a host. `agent` is the path of `thalweg` there.
+    pub fn command(&self, host: &str, agent: &str) -> Vec<String> {
+        let line = format!("exec {} launch agent", shell_quoted(agent));
+        let step = || {
+            [
+                // The agent takes no resource of the job from its tasks: it starts them.
                 "srun",
                 "--nodes=1",
                 "--ntasks=1",
@@ -56,8 +63,11 @@ impl Access {
                 agent,
                 "launch",
                 "agent",
-            ]),
-        }
+            ]
+            .map(str::to_owned)
+            .to_vec()
+        };
+        self.shell_command(host, &line).unwrap_or_else(step)
     }
 }
 

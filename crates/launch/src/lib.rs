@@ -33,6 +33,7 @@
 
 mod access;
 mod agent;
+mod copy;
 mod elastic;
 mod error;
 mod hosted_job;

@@ -10,6 +10,7 @@ use crate::protocol::{ProbeAnswer, ProbeRequest};
 use crate::reach::{address_toward, own_address};
 
 /// Free space below which a disk counts as full, in bytes.
+#[cfg(unix)]
 const MIN_FREE: u64 = 64 << 20;
 
 /// Returns the state of this host.
@@ -42,7 +43,7 @@ fn mistakes(request: &ProbeRequest) -> Vec<String> {
 }
 
 /// Path of a program as the system finds it in a folder: by its path, or on the PATH.
-fn find_program(program: &str, folder: &Path) -> Option<PathBuf> {
+pub(crate) fn find_program(program: &str, folder: &Path) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| path.is_file() && is_executable(path);
     if program.contains('/') {
         return Some(folder.join(program)).filter(is_program);

@@ -42,6 +42,10 @@ pub(super) struct Ssh {
     /// system's ssh, without questions for passwords.
     #[arg(long, value_name = "PROGRAM")]
     ssh: Option<String>,
+    /// Copies the program, and this one as the agent, to a folder on each other host before the start, through ssh. Tasks of
+    /// these hosts run in that folder. The path is absolute.
+    #[arg(long, value_name = "DIR", conflicts_with = "agent")]
+    copy: Option<PathBuf>,
     #[command(flatten)]
     shape: ShapeFlags,
     #[command(flatten)]
@@ -70,6 +74,7 @@ impl Ssh {
             options: self.network.add_to(JobOptions {
                 restarts: self.shape.restarts,
                 free_ports: self.shape.free_ports,
+                copy: self.copy.clone(),
                 ..options
             })?,
             command: self.command.clone(),

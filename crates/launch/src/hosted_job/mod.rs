@@ -1,6 +1,7 @@
 //! Jobs whose tasks all start at once, on this host and others: clusters and ranks.
 
 mod address;
+mod copied;
 mod plan;
 mod rank_job;
 mod run;
@@ -58,6 +59,8 @@ pub struct JobOptions {
     pub address: Option<IpAddr>,
     /// Path of the program `thalweg` on other hosts, which is their agent.
     pub agent: String,
+    /// Folder on other hosts to which the program and the agent are copied before the start. Tasks run there.
+    pub copy: Option<PathBuf>,
     /// Time in which the agents of all hosts answer.
     pub start_timeout: Duration,
     /// File for the trace of the collectives of all ranks of this host.
@@ -81,6 +84,7 @@ impl Default for JobOptions {
             check_network: true,
             address: None,
             agent: "thalweg".to_owned(),
+            copy: None,
             start_timeout: Duration::from_secs(60),
             trace: None,
         }

@@ -12,7 +12,6 @@ use crate::layout::{
     HostResources, JobHost, JobShape, PlacedTask, PortChoice, TaskKind, assign, place,
 };
 use crate::probe::probe;
-use crate::program::program_path;
 use crate::protocol::{ProbeRequest, StartTask};
 
 /// Plan of a job.
@@ -89,7 +88,7 @@ impl HostedJob {
             address: self.task_address(host, own),
             access: match self.access.is_local(&host.name) {
                 true => Vec::new(),
-                false => self.access.command(&host.name, &self.options.agent),
+                false => self.access.command(&host.name, &self.agent_path()),
             },
         });
         let hosts = hosts.collect();
@@ -168,9 +167,7 @@ impl HostedJob {
                 .collect()
         };
         let cluster = [addresses(TaskKind::Server), addresses(TaskKind::Worker)];
-        let folder = std::env::current_dir()?.to_string_lossy().into_owned();
-        let program = program_path(&self.command[0]);
-        let program = program.to_string_lossy().into_owned();
+        let programs = [self.program(false)?, self.program(true)?];
         let start = |task: &PlacedTask| {
             let is_local = self.access.is_local(&places.hosts[task.host].name);
             let mut args = self.command[1..].to_vec();
@@ -196,13 +193,9 @@ impl HostedJob {
             }
             env.extend(self.options.env.iter().cloned());
             StartTask {
-                program: program.clone(),
+                program: programs[usize::from(is_local)].0.clone(),
                 args,
-                // A task of this host runs in this folder even if its name is no UTF-8.
-                folder: match is_local {
-                    true => String::new(),
-                    false => folder.clone(),
-                },
+                folder: programs[usize::from(is_local)].1.clone(),
                 env,
                 cores: task.cores.clone(),
             }

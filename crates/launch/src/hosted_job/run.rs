@@ -12,7 +12,6 @@ use crate::job::{JobExit, JobInput, Supervision, run_tasks};
 use crate::layout::{JobShape, TaskKind, assign};
 use crate::preflight::{Asker, Endpoint, HostState, ReadyHost, check_network, greet, probe_hosts};
 use crate::process::command_of;
-use crate::program::program_path;
 use crate::protocol::{ProbeRequest, StartTask};
 use crate::remote::AgentLink;
 use crate::screen::ScreenEvent;
@@ -116,6 +115,7 @@ impl HostedJob {
         own: IpAddr,
         input: &mut JobInput,
     ) -> Result<Vec<ReadyHost>> {
+        self.copy_programs(places, &mut input.signals)?;
         let hosts = self.open_agents(places, &input.sender)?;
         let addresses: Vec<String> = places
             .hosts
@@ -155,7 +155,7 @@ impl HostedJob {
             let link = match self.access.is_local(name) {
                 true => None,
                 false => {
-                    let words = self.access.command(name, &self.options.agent);
+                    let words = self.access.command(name, &self.agent_path());
                     let link = AgentLink::open(name, command_of_words(&words), events)?;
                     Some(Arc::new(link))
                 }
@@ -173,20 +173,18 @@ impl HostedJob {
         addresses: &[String],
         own: IpAddr,
     ) -> Result<Vec<HostState>> {
-        let program = program_path(&self.command[0])
-            .to_string_lossy()
-            .into_owned();
-        let folder = std::env::current_dir()?.to_string_lossy().into_owned();
+        let programs = [self.program(false)?, self.program(true)?];
         let ports = places.ports.all();
-        probe_hosts(asker, &|host| ProbeRequest {
-            program: program.clone(),
-            folder: match self.access.is_local(&places.hosts[host].name) {
-                true => String::new(),
-                false => folder.clone(),
-            },
-            address: addresses[host].clone(),
-            ports: ports.clone(),
-            launcher: Some(own),
+        probe_hosts(asker, &|host| {
+            let is_local = self.access.is_local(&places.hosts[host].name);
+            let (program, folder) = programs[usize::from(is_local)].clone();
+            ProbeRequest {
+                program,
+                folder,
+                address: addresses[host].clone(),
+                ports: ports.clone(),
+                launcher: Some(own),
+            }
         })
     }
 
