@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use thalweg_launch::{JobPlan, PlannedTask, shell_quoted};
+use thalweg_launch::{HostedJob, JobExit, JobPlan, PlannedTask, shell_quoted};
 
 use crate::failure::Failure;
 use crate::{output, table};
@@ -31,6 +31,22 @@ impl Explain {
             true => output::line(format_args!("{:#}", plan_json(plan))),
             false => output::text(&plan_text(plan)),
         }
+    }
+}
+
+/// Runs a job, or shows what it would start.
+pub(super) fn run_or_explain(job: &HostedJob, explain: &Explain) -> Result<JobExit, Failure> {
+    match explain.is_wanted() {
+        true => explain.show(&job.plan()?).map(|()| done()),
+        false => Ok(job.run()?),
+    }
+}
+
+/// End of a command that has run no job.
+pub(super) fn done() -> JobExit {
+    JobExit {
+        code: 0,
+        messages: Vec::new(),
     }
 }
 

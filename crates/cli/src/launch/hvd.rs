@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use thalweg_launch::{Access, ElasticJob, HostedJob, JobExit, JobHost, JobOptions, JobShape};
 
+use super::explain::run_or_explain;
 use super::job_flags::{NetworkFlags, TaskFlags, seconds};
-use super::run_or_explain;
 use crate::failure::Failure;
 
 /// Starts the ranks of a job, on this machine or on several. Each has HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK and

@@ -3,8 +3,8 @@
 use clap::Args;
 use thalweg_launch::{Access, ClusterShape, HostedJob, JobExit, JobOptions, JobShape};
 
+use super::explain::run_or_explain;
 use super::job_flags::TaskFlags;
-use super::run_or_explain;
 use crate::failure::Failure;
 
 /// Starts every task on this machine: PROGRAM ARGS --job_name JOB --task_index N --ps_hosts ...

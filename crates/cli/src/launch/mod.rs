@@ -12,11 +12,11 @@ mod ssh;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use thalweg_launch::{HostedJob, JobExit, WRITE_TIMEOUT, run_agent};
+use thalweg_launch::{JobExit, WRITE_TIMEOUT, run_agent};
 
 use crate::failure::Failure;
 use crate::output;
-use explain::Explain;
+use explain::done;
 pub(crate) use np_flag::accept_np_flag;
 
 /// Starts the tasks of a job, and ends them together.
@@ -59,21 +59,5 @@ impl LaunchArgs {
                 ExitCode::FAILURE
             }
         }
-    }
-}
-
-/// Runs a job, or shows what it would start.
-fn run_or_explain(job: &HostedJob, explain: &Explain) -> Result<JobExit, Failure> {
-    match explain.is_wanted() {
-        true => explain.show(&job.plan()?).map(|()| done()),
-        false => Ok(job.run()?),
-    }
-}
-
-/// End of a command that has run no job.
-fn done() -> JobExit {
-    JobExit {
-        code: 0,
-        messages: Vec::new(),
     }
 }

@@ -6,9 +6,10 @@ use thalweg_launch::{
     shell_quoted, slurm_hosts,
 };
 
+use super::explain::{done, run_or_explain};
 use super::job_flags::{NetworkFlags, TaskFlags};
+use super::np_flag::accept_np_flag;
 use super::shape_flags::ShapeFlags;
-use super::{done, run_or_explain};
 use crate::failure::Failure;
 use crate::output;
 
@@ -74,9 +75,7 @@ impl Slurm {
 fn script(nodes: usize) -> Result<String, Failure> {
     let own = std::env::current_exe()?;
     let mut words = vec![shell_quoted(&own.to_string_lossy())];
-    let mut args = super::accept_np_flag(std::env::args_os())
-        .into_iter()
-        .skip(1);
+    let mut args = accept_np_flag(std::env::args_os()).into_iter().skip(1);
     let mut is_own = true;
     while let Some(arg) = args.next() {
         let arg = arg.to_string_lossy().into_owned();

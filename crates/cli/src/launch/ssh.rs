@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use thalweg_launch::{Access, ClusterShape, HostedJob, JobExit, JobHost, JobOptions};
 
+use super::explain::run_or_explain;
 use super::job_flags::{NetworkFlags, TaskFlags};
-use super::run_or_explain;
 use super::shape_flags::ShapeFlags;
 use crate::failure::Failure;
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 
-use super::HostedJob;
+use super::job::HostedJob;
 use crate::error::Result;
 use crate::layout::JobHost;
 use crate::reach::address_toward;

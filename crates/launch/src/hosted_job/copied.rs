@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::HostedJob;
+use super::job::HostedJob;
 use super::plan::Places;
 use crate::copy::{CopiedFile, copy_to_hosts};
 use crate::error::Result;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde_json::json;
 use thalweg_launch_env::variables;
 
-use super::HostedJob;
 use super::address::with_port;
+use super::job::HostedJob;
 use crate::error::Result;
 use crate::layout::{
     HostResources, JobHost, JobShape, PlacedTask, PortChoice, TaskKind, assign, place,

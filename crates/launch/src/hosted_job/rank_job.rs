@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use thalweg_collective::{Coordinator, SILENCE_TIMEOUT, Secret};
 use thalweg_launch_env::variables;
 
-use super::HostedJob;
+use super::job::HostedJob;
 use super::plan::RankMeeting;
 use crate::error::{LaunchError, Result};
 use crate::layout::PlacedTask;

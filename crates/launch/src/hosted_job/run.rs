@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, channel};
 
-use super::HostedJob;
+use super::job::HostedJob;
 use super::plan::Places;
 use crate::access::command_of_words;
 use crate::error::{LaunchError, Result};

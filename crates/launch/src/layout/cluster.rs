@@ -1,6 +1,8 @@
 //! Places of servers and workers: the rules of the report's scripts.
 
-use super::{ClusterShape, JobHost, PlacedTask, TaskKind, add};
+use super::host_list::JobHost;
+use super::shape::ClusterShape;
+use super::task::{PlacedTask, TaskKind, add};
 use crate::error::Result;
 
 /// Places servers on the first hosts, and workers from the first host on, or from the first host without a server.

@@ -1,6 +1,7 @@
 //! Places of ranks: they fill the slots of the hosts in order.
 
-use super::{JobHost, PlacedTask, TaskKind, add};
+use super::host_list::JobHost;
+use super::task::{PlacedTask, TaskKind, add};
 use crate::error::Result;
 
 /// Places ranks on hosts. A host without slots has one; a lone host without slots takes all ranks.

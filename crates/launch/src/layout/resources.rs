@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{PlacedTask, PortChoice, TaskKind};
+use super::ports::PortChoice;
+use super::task::{PlacedTask, TaskKind};
 use crate::error::Result;
 
 /// Resources of a host.

@@ -3,7 +3,7 @@
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use super::ReadyHost;
+use super::ready_host::ReadyHost;
 use crate::error::{LaunchError, Result};
 use crate::protocol::{Answer, Request};
 use crate::screen::ScreenEvent;

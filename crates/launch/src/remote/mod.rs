@@ -2,9 +2,9 @@
 
 mod access_process;
 mod requests;
+mod state;
 mod threads;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::io::BufReader;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicUsize;
@@ -19,58 +19,18 @@ use crate::screen::ScreenEvent;
 use crate::task_exit::ProcessExit;
 use access_process::AccessProcess;
 use requests::Requests;
+use state::{LinkState, TaskState};
 
 /// Time in which an agent reports the end of a killed task.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time in which an agent ends after its input has.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
-/// Exit code of tasks that are lost with their host: that of ssh.
-const LOST: i32 = 255;
-
 /// Connection to the agent of a host. The agent ends, with all of its tasks, when this is dropped.
 pub(crate) struct AgentLink {
     host: String,
     requests: Arc<Requests>,
     state: Arc<Mutex<LinkState>>,
     process: Arc<AccessProcess>,
-}
-
-/// State of a connection, which its threads change.
-struct LinkState {
-    /// Time of the last message.
-    heard_at: Instant,
-    /// Answers that were not asked for yet.
-    answers: VecDeque<Answer>,
-    tasks: BTreeMap<usize, TaskState>,
-    /// Number of the next task.
-    next: usize,
-    /// Reason why the connection is lost.
-    lost: Option<String>,
-    /// Last lines of the access program's standard error, and of what came before the first message.
-    errors: VecDeque<String>,
-}
-
-struct TaskState {
-    /// Number of the task on the screen.
-    number: usize,
-    exit: Option<ProcessExit>,
-}
-
-impl LinkState {
-    /// Loses the connection, for the first reason.
-    fn lose(&mut self, reason: String) {
-        if self.lost.is_some() {
-            return;
-        }
-        for task in self.tasks.values_mut() {
-            task.exit.get_or_insert(ProcessExit {
-                code: LOST,
-                at: Instant::now(),
-                lost: Some(reason.clone()),
-            });
-        }
-        self.lost = Some(reason);
-    }
 }
 
 impl AgentLink {
@@ -99,14 +59,7 @@ impl AgentLink {
         let link = AgentLink {
             host: host.to_owned(),
             requests: Arc::new(Requests::new(sender)),
-            state: Arc::new(Mutex::new(LinkState {
-                heard_at: Instant::now(),
-                answers: VecDeque::new(),
-                tasks: BTreeMap::new(),
-                next: 0,
-                lost: None,
-                errors: VecDeque::new(),
-            })),
+            state: Arc::new(Mutex::new(LinkState::new())),
             process: Arc::new(AccessProcess::new(program, child)),
         };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {

@@ -9,17 +9,14 @@ use std::time::{Duration, Instant};
 
 use super::access_process::AccessProcess;
 use super::requests::Requests;
-use super::{LinkState, TaskState};
+use super::state::{KEPT_LINES, LinkState};
 use crate::protocol::{
     ALIVE_INTERVAL, Answer, LINE_WINDOW, PROTOCOL, Request, parse, read_line, window_bytes, write,
 };
 use crate::screen::{ScreenEvent, show};
-use crate::task_exit::ProcessExit;
 
 /// Exit code of a task whose program cannot be started, as of a shell.
 const NOT_STARTED: i32 = 127;
-/// Number of lines that are kept for an error.
-const KEPT_LINES: usize = 5;
 /// Number of lines that a host may write before its agent's first message, such as greetings of a shell.
 const MAX_GREETING: usize = 1000;
 /// Maximum length of a line of the access program, in bytes.
@@ -90,17 +87,10 @@ pub(super) fn read_errors(
         let line = String::from_utf8_lossy(&bytes);
         let line = line.trim_end();
         if !line.is_empty() {
-            keep_error(&mut lock(state), line);
+            lock(state).keep_error(line);
             show(ScreenEvent::Note(format!("{host} | {line}")), events);
         }
     }
-}
-
-fn keep_error(state: &mut LinkState, line: &str) {
-    if state.errors.len() == KEPT_LINES {
-        state.errors.pop_front();
-    }
-    state.errors.push_back(line.to_owned());
 }
 
 fn lock(state: &Mutex<LinkState>) -> std::sync::MutexGuard<'_, LinkState> {
@@ -128,7 +118,7 @@ pub(super) fn read_answers(
             Err(_) if !has_begun && greeting < MAX_GREETING => {
                 greeting += 1;
                 let shown = &line[..line.len().min(MAX_LINE as usize)];
-                keep_error(&mut lock(state), &String::from_utf8_lossy(shown));
+                lock(state).keep_error(&String::from_utf8_lossy(shown));
                 continue;
             }
             Err(error) => return Some(error.to_string()),
@@ -179,19 +169,6 @@ pub(super) fn read_answers(
                 }
                 state.answers.push_back(answer);
             }
-        }
-    }
-}
-
-impl LinkState {
-    /// Notes the end of a task.
-    fn end(&mut self, task: usize, code: i32) {
-        if let Some(TaskState { exit, .. }) = self.tasks.get_mut(&task) {
-            exit.get_or_insert(ProcessExit {
-                code,
-                at: Instant::now(),
-                lost: None,
-            });
         }
     }
 }
