@@ -2,11 +2,14 @@
 #![cfg(target_os = "linux")]
 
 mod support;
+#[path = "../../../tests/support/wait.rs"]
+mod wait;
 
 use std::fs;
 use std::process::{Command, Output};
 
 use support::fake_ssh::FakeSsh;
+use wait::until;
 
 /// Launches ranks.
 fn launch(ssh: &FakeSsh, options: &[&str], command: &[&str]) -> Output {
@@ -189,4 +192,43 @@ fn keys_named_by_the_environment_protect_the_launcher_too() {
     let errors = String::from_utf8(done.stderr).unwrap();
     assert!(errors.contains("/no/such/folder/token"), "{errors}");
     assert!(errors.contains("`thalweg protect` makes it"), "{errors}");
+}
+
+#[test]
+fn a_killed_rank_of_another_host_is_the_status_and_no_process_outlives_the_launcher() {
+    let folder = FakeSsh::new("rank ends");
+    let options = [
+        "-np",
+        "2",
+        "-H",
+        "localhost:1,other:1",
+        "--unprotected-network",
+        "--grace",
+        "1",
+    ];
+    let script = r#"touch "$THALWEG_TEST_MARK/rank$HOROVOD_RANK"; "#;
+    let killed = format!("{script} [ $HOROVOD_RANK = 0 ] || kill -9 $$; exec sleep 300");
+    let done = launch(&folder, &options, &["sh", "-c", &killed]);
+    assert_eq!(done.status.code(), Some(137), "{done:?}");
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        errors.contains("error: rank 1 ended by SIGKILL"),
+        "{errors}"
+    );
+    assert_eq!(folder.processes(), []);
+
+    (0..2).for_each(|rank| fs::remove_file(folder.0.join(&format!("rank{rank}"))).unwrap());
+    let deaf = format!("trap '' TERM; {script} while :; do sleep 0.05; done");
+    let mut child = folder
+        .launcher("hvd", &options, &["sh", "-c", &deaf])
+        .spawn()
+        .unwrap();
+    for rank in ["rank0", "rank1"] {
+        until("a rank does not start", || folder.0.join(rank).exists());
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("a process outlives its launcher", || {
+        folder.processes().is_empty()
+    });
 }

@@ -1,14 +1,15 @@
 //! Supervision of a job whose tasks all start at once: until all have ended, and with which exit code.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use crate::error::{LaunchError, Result};
+use crate::error::Result;
+use crate::job_exit::JobExit;
+use crate::output_files::output_files;
 use crate::remote::AgentLink;
-use crate::screen::{LostLines, Screen, ScreenEvent, show};
+use crate::screen::{Screen, ScreenEvent, show};
 use crate::signals::{self, Signals};
 use crate::task::{LaunchedTask, TaskSpec, ended_by_signal, status_text};
 
@@ -18,48 +19,6 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const CAUSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of lines that may wait for the screen until tasks block.
 pub(crate) const EVENT_QUEUE: usize = 1024;
-/// Exit code of a job whose tasks have all succeeded, but whose output is lost in part: `EX_IOERR`.
-const EX_IOERR: u8 = 74;
-
-/// End of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobExit {
-    /// Exit code for the launcher's process.
-    pub code: u8,
-    /// Lines for the user, for standard error.
-    pub messages: Vec<String>,
-}
-
-impl JobExit {
-    /// Exit code of a process or of a signal, and a line for the user.
-    pub(crate) fn new(code: i32, message: String) -> JobExit {
-        JobExit {
-            code: u8::try_from(code).unwrap_or(1),
-            messages: vec![message],
-        }
-    }
-
-    /// End of a job whose tasks have all succeeded: an error if lines of theirs are lost. `None` are lines that the screen
-    /// has not written in time.
-    pub(crate) fn success(lost: Option<LostLines>) -> JobExit {
-        let reason = match lost {
-            Some(lost) if lost.count == 0 => {
-                return JobExit {
-                    code: 0,
-                    messages: Vec::new(),
-                };
-            }
-            Some(lost) => lost.error.map_or_else(String::new, |e| e.to_string()),
-            None => "nobody reads them".to_owned(),
-        };
-        JobExit::new(
-            EX_IOERR.into(),
-            format!(
-                "error: all tasks are done, but lines of theirs could not be written: {reason}"
-            ),
-        )
-    }
-}
 
 /// Options of the supervision of a job.
 #[derive(Clone, Debug)]
@@ -129,24 +88,6 @@ pub(crate) fn run_tasks(
         job.tasks.push(LaunchedTask::start(spec, number, &sender)?);
     }
     Ok(job.supervise(&mut signals, sender, screen, notes))
-}
-
-/// Creates a file for the output of each task: `worker-0.log` for `worker 0`.
-///
-/// # Errors
-/// The folder or a file cannot be created.
-fn output_files(folder: &Path, names: &[String]) -> Result<Vec<File>> {
-    let failed = |path: &Path, e| {
-        LaunchError::of_attempt(e, |e| {
-            LaunchError::Argument(format!("--output-dir: {}: {e}", path.display()))
-        })
-    };
-    std::fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
-    let create = |name: &String| {
-        let path = folder.join(format!("{}.log", name.replace(' ', "-")));
-        File::create(&path).map_err(|e| failed(&path, e))
-    };
-    names.iter().map(create).collect()
 }
 
 /// Tasks that were started; those that still run are killed when this is dropped.

@@ -10,7 +10,7 @@ use thalweg_launch_env::variables;
 use super::hosts::Hosts;
 use super::options::ElasticJob;
 use crate::error::Result;
-use crate::job::JobExit;
+use crate::job_exit::JobExit;
 use crate::program::program_path;
 use crate::screen::{ScreenEvent, show};
 use crate::signals;

@@ -14,14 +14,15 @@ impl HostedJob {
     /// Address of this host for the tasks of `hosts`.
     ///
     /// # Errors
-    /// The network is not trusted and nothing protects the job; the first other host has no address.
+    /// The network is not trusted and nothing protects the job; no other host has an address.
     pub(super) fn own_address(&self, hosts: &[JobHost]) -> Result<IpAddr> {
-        let mut others = hosts
+        let others = hosts
             .iter()
             .filter(|host| !self.access.is_local(&host.name));
-        let Some(other) = others.next() else {
+        let others: Vec<&JobHost> = others.collect();
+        if others.is_empty() {
             return Ok(LOOPBACK);
-        };
+        }
         if self.options.protection.is_none() && !self.options.unprotected_network {
             return Err(
                 "tasks on several hosts need --protection DIR, with keys of `thalweg protect`; or --unprotected-network, on a \
@@ -32,13 +33,19 @@ impl HostedJob {
         if let Some(address) = self.options.address {
             return Ok(address);
         }
-        let found = || -> std::io::Result<IpAddr> {
-            let to = (other.address(), 22).to_socket_addrs()?.next();
+        let toward = |host: &JobHost| -> std::io::Result<IpAddr> {
+            let to = (host.address(), 22).to_socket_addrs()?.next();
             let none = || std::io::Error::other("it has no address");
             address_toward(to.ok_or_else(none)?.ip())
         };
-        found().map_err(|e| {
-            let name = other.address();
+        // One of the hosts may be this one, by a name that stands for its loopback here.
+        let is_outside = |ip: &IpAddr| !ip.is_loopback();
+        let mut outside = others.iter().filter_map(|host| toward(host).ok());
+        if let Some(address) = outside.find(is_outside) {
+            return Ok(address);
+        }
+        toward(others[0]).map_err(|e| {
+            let name = others[0].address();
             format!("the host '{name}': {e}: give --address, the address of this host that the others reach").into()
         })
     }

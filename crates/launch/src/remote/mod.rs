@@ -109,10 +109,12 @@ impl AgentLink {
         }
     }
 
-    /// Gives up a connection whose agent is silent.
+    /// Gives up a connection whose agent has spoken, and is silent now.
     pub(crate) fn check(&self) {
-        let silence = self.state().heard_at.elapsed();
-        if silence > SILENCE {
+        let heard_at = self.state().heard_at;
+        if let Some(silence) = heard_at.map(|at| at.elapsed())
+            && silence > SILENCE
+        {
             let seconds = silence.as_secs();
             self.lose(format!("nothing was heard of its agent for {seconds} s"));
         }

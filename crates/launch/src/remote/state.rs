@@ -13,8 +13,8 @@ const LOST: i32 = 255;
 
 /// State of a connection, which its threads change.
 pub(super) struct LinkState {
-    /// Time of the last message.
-    pub(super) heard_at: Instant,
+    /// Time of the last message; `None` before the first.
+    pub(super) heard_at: Option<Instant>,
     /// Answers that were not asked for yet.
     pub(super) answers: VecDeque<Answer>,
     pub(super) tasks: BTreeMap<usize, TaskState>,
@@ -36,7 +36,7 @@ impl LinkState {
     /// State of a connection that begins now.
     pub(super) fn new() -> LinkState {
         LinkState {
-            heard_at: Instant::now(),
+            heard_at: None,
             answers: VecDeque::new(),
             tasks: BTreeMap::new(),
             next: 0,

@@ -125,7 +125,7 @@ pub(super) fn read_answers(
         };
         has_begun = true;
         let mut state = lock(state);
-        state.heard_at = Instant::now();
+        state.heard_at = Some(Instant::now());
         match answer {
             Answer::Line { task, error, line } => {
                 let number = state.tasks.get(&task).map(|task| task.number);
