@@ -170,3 +170,64 @@ fn a_program_beside_the_launcher_needs_no_folder() {
     let said = String::from_utf8(launched.stdout).unwrap();
     assert_eq!(said.matches("I train").count(), 2, "{said}");
 }
+
+/// Launches with these flags, successfully, and returns the output.
+#[track_caller]
+fn said(flags: &[&str], command: &[&str]) -> String {
+    let launched = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["launch", "local"])
+        .args(flags)
+        .arg("--")
+        .args(command)
+        .output()
+        .unwrap();
+    assert!(launched.status.success(), "{launched:?}");
+    String::from_utf8(launched.stdout).unwrap()
+}
+
+#[test]
+fn ranks_are_started_in_place_of_a_cluster() {
+    let script = r#"echo "$HOROVOD_RANK of $HOROVOD_SIZE, ${#THALWEG_JOB_SECRET} $#""#;
+    let text = said(&["-np", "2"], &["sh", "-c", script, "task"]);
+    for line in ["rank 0 | 0 of 2, 32 0", "rank 1 | 1 of 2, 32 0"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn an_explanation_passes_over_a_taken_port_and_starts_nothing() {
+    // An error is another program that listens there.
+    let _taken = std::net::TcpListener::bind("127.0.0.1:2220");
+    let flags = ["--workers", "2", "--explain", "--json"];
+    let plan: serde_json::Value =
+        serde_json::from_str(&said(&flags, &["/no/such/program"])).unwrap();
+    let tasks = plan["tasks"].as_array().unwrap();
+    let addresses: Vec<&str> = tasks
+        .iter()
+        .map(|t| t["address"].as_str().unwrap())
+        .collect();
+    assert_eq!(addresses.len(), 3, "{plan}");
+    assert!(!addresses.contains(&"127.0.0.1:2220"), "{plan}");
+    assert_eq!(tasks[0]["env"]["CUDA_VISIBLE_DEVICES"], "");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn tasks_run_on_their_cores() {
+    let cores = std::thread::available_parallelism().unwrap().get();
+    if cores < 2 {
+        println!("SKIPPED: this machine has one core");
+        return;
+    }
+    let flags = ["--free-ports", "--bind", "cores"];
+    let text = said(
+        &flags,
+        &["sh", "-c", "grep Cpus_allowed_list /proc/self/status"],
+    );
+    let lists: Vec<&str> = text
+        .lines()
+        .map(|l| l.rsplit('|').next().unwrap())
+        .collect();
+    assert_eq!(lists.len(), 2, "{text}");
+    assert_ne!(lists[0], lists[1], "{text}");
+}
