@@ -11,8 +11,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read, Write};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{LaunchError, Result};
@@ -77,7 +77,7 @@ fn serve(
         events: Some(events),
         outbox,
         window,
-        socket: None,
+        socket: Arc::default(),
         signals: 0,
         finish_at: None,
     };
@@ -121,13 +121,17 @@ fn send_lines(lines: &Receiver<ScreenEvent>, window: &Window, outbox: &Outbox) {
     }
 }
 
+fn lock(socket: &Mutex<Option<NonceSocket>>) -> MutexGuard<'_, Option<NonceSocket>> {
+    socket.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Agent {
     tasks: BTreeMap<usize, LaunchedTask>,
     /// Sender of lines, until no more tasks come.
     events: Option<SyncSender<ScreenEvent>>,
     outbox: Outbox,
     window: Arc<Window>,
-    socket: Option<NonceSocket>,
+    socket: Arc<Mutex<Option<NonceSocket>>>,
     /// Number of signals that have come.
     signals: usize,
     /// Time at which the launcher has told that no more tasks come, and all have ended.
@@ -199,17 +203,19 @@ impl Agent {
                 port,
                 nonce,
             } => {
-                self.socket = None;
-                let opened = NonceSocket::open(&address, port, &nonce);
-                let port = match &opened {
-                    Ok(socket) => Ok(socket.port()),
-                    Err(e) => Err(e.to_string()),
-                };
-                self.socket = opened.ok();
-                self.outbox.send(Answer::Listening { port });
+                let socket = self.socket.clone();
+                self.answer_later(move || {
+                    let opened = NonceSocket::open(&address, port, &nonce);
+                    let port = match &opened {
+                        Ok(socket) => Ok(socket.port()),
+                        Err(e) => Err(e.to_string()),
+                    };
+                    *lock(&socket) = opened.ok();
+                    Answer::Listening { port }
+                })?;
             }
             Request::CloseSocket => {
-                self.socket = None;
+                lock(&self.socket).take();
                 self.outbox.send(Answer::SocketClosed);
             }
             Request::Connect { to, seconds } => {

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::protocol::{LINE_WINDOW, MAX_MESSAGE, ProbeRequest, write};
+use crate::protocol::{LINE_WINDOW, MAX_MESSAGE, Peer, ProbeRequest, write};
 
 /// Time without messages after which no test's agent ends.
 const LONG: Duration = Duration::from_secs(600);
@@ -261,6 +261,39 @@ fn all_lines_come_before_the_agent_finishes() {
     }
     assert_eq!(lines, 1000);
     assert!(agent.thread.join().unwrap().is_ok());
+}
+
+#[test]
+fn a_socket_is_reached_until_it_is_closed() {
+    let mut agent = TestAgent::start(LONG);
+    let nonce = "the nonce".to_owned();
+    agent.send(Request::Listen {
+        address: "127.0.0.1".to_owned(),
+        port: 0,
+        nonce: nonce.clone(),
+    });
+    let Answer::Listening { port: Ok(port) } = agent.answer() else {
+        panic!("there is no socket");
+    };
+    let address = "127.0.0.1".to_owned();
+    let to = vec![Peer {
+        address,
+        port,
+        nonce,
+    }];
+    for is_open in [true, false] {
+        agent.send(Request::Connect {
+            to: to.clone(),
+            seconds: 10,
+        });
+        let Answer::Connected { errors } = agent.answer() else {
+            panic!("there is no answer");
+        };
+        assert_eq!(errors[0].is_none(), is_open, "{errors:?}");
+        agent.send(Request::CloseSocket);
+        assert_eq!(agent.answer(), Answer::SocketClosed);
+    }
+    agent.end().unwrap();
 }
 
 #[test]
