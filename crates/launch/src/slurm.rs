@@ -1,15 +1,12 @@
 //! Jobs in an allocation of Slurm: its hosts, and the variables of the report's scripts.
 
-use thalweg_launch_env::slurm::expand_hosts;
+use thalweg_launch_env::{Lookup, expand_hosts};
 
 use crate::error::{LaunchError, Result};
 use crate::layout::{ClusterShape, JobHost, JobShape};
 
 /// Variable with the hosts of the allocation.
 const NODES: &str = "SLURM_JOB_NODELIST";
-
-/// Function that looks up a variable.
-type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Hosts of the allocation in which the launcher runs. Ranks are spread evenly over them.
 ///
@@ -20,7 +17,7 @@ pub fn slurm_hosts(get: Lookup<'_>, shape: &JobShape) -> Result<Vec<JobHost>> {
         "{NODES} is not set: run this inside an allocation (salloc, or a script of sbatch; --script prints one)"
     );
     let list = get(NODES).ok_or(none)?;
-    let names = expand_hosts(&list).map_err(|e| LaunchError::Argument(e.to_string()))?;
+    let names = expand_hosts(&list).map_err(|e| LaunchError::Argument(format!("{NODES}: {e}")))?;
     let slots = match shape {
         JobShape::Ranks(ranks) => Some(ranks.div_ceil(names.len().max(1))),
         JobShape::Cluster(_) => None,
