@@ -434,7 +434,11 @@ fn every_flag_is_used_or_prints_a_note() {
     };
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut sources = String::new();
-    for place in [folder.clone(), folder.join("settings")] {
+    for place in [
+        folder.clone(),
+        folder.join("input"),
+        folder.join("settings"),
+    ] {
         for file in std::fs::read_dir(place).unwrap() {
             let path = file.unwrap().path();
             if path.is_file() {

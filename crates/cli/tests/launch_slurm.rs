@@ -1,6 +1,8 @@
-//! `thalweg launch slurm`: with a fake srun that runs its command on this host, and in a real Slurm if there is one.
+//! `thalweg launch slurm`: with a fake srun that runs its command on this host, and in a real Slurm.
 #![cfg(target_os = "linux")]
 
+#[path = "../../../tests/support/slurm.rs"]
+mod slurm;
 mod support;
 #[path = "../../../tests/support/wait.rs"]
 mod wait;
@@ -8,6 +10,7 @@ mod wait;
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
+use slurm::Slurm;
 use support::Folder;
 use support::fake_ssh::{FakeSsh, write_script};
 use wait::until;
@@ -204,18 +207,13 @@ fn no_process_outlives_a_killed_launcher() {
 
 #[test]
 fn a_real_slurm_runs_tasks_on_its_nodes() {
-    let nodes = Command::new("sinfo")
-        .args(["-h", "-t", "idle", "-o", "%D"])
-        .output();
-    let idle = nodes.map(|o| String::from_utf8_lossy(&o.stdout).trim().parse::<u32>());
-    let real = std::env::var_os("SLURM_CONF").is_some() && matches!(idle, Ok(Ok(2..)));
-    if !real {
-        println!("SKIPPED: there is no Slurm with two idle nodes (SLURM_CONF)");
+    let Some(slurm) = Slurm::start("launch", 2) else {
         return;
-    }
+    };
     let folder = Folder::new("real_slurm");
     let launch = |script: &str| {
-        Command::new("timeout")
+        slurm
+            .command("timeout")
             .args([
                 "60",
                 "salloc",

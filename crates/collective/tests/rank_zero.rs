@@ -1,5 +1,6 @@
 //! Ranks that meet at rank 0, by the variables of launchers that run no coordinator.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
@@ -43,10 +44,15 @@ fn srun(rank: usize, size: usize, port: u16) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Port that nobody listens on now; torchrun's coordinator has the port after it.
+/// Port that nobody listens on; nor on the port after it, which torchrun's coordinator has. They are below the ports that
+/// outgoing connections get, so that no other test takes them.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port() - 1
+    let first = 12_000 + (RandomState::new().hash_one(()) % 8_000) as u16;
+    let is_free = |port: u16| TcpListener::bind(("0.0.0.0", port)).is_ok();
+    (first..20_000)
+        .chain(12_000..first)
+        .find(|&port| is_free(port) && is_free(port + 1))
+        .unwrap()
 }
 
 /// Joins ranks with these variables, and returns their sum of rank + 1.

@@ -1,49 +1,23 @@
 //! Readers beside a real Slurm, which `tests/slurm.sh` starts. Without Slurm the tests are skipped; `REQUIRE_SLURM=1` fails then.
 #![cfg(unix)]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+#[path = "../../../tests/support/slurm.rs"]
+mod slurm;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use slurm::Slurm;
 use thalweg_launch_env::slurm::Allocation;
 use thalweg_launch_env::{
     CoordinatorAddress, LaunchedRank, Launcher, Role, compress_hosts, expand_hosts,
 };
 
-/// Slurm of several nodes in a folder, which ends when it is dropped.
-struct Slurm {
-    folder: PathBuf,
-}
-
 impl Slurm {
-    /// Starts it; `None` where it is not installed or the user is not root.
-    fn start(name: &str, nodes: usize) -> Option<Slurm> {
-        let folder = std::env::temp_dir().join(format!("slurm-{name}-{}", std::process::id()));
-        let slurm = Slurm { folder };
-        let started = slurm.script(&["start"], &[&nodes.to_string()]);
-        if started.status.success() {
-            return Some(slurm);
-        }
-        let why = String::from_utf8_lossy(&started.stderr).into_owned();
-        let required = std::env::var("REQUIRE_SLURM").is_ok_and(|v| v == "1");
-        assert!(!required, "Slurm does not start: {why}");
-        eprintln!("skipped: Slurm does not start: {why}");
-        None
-    }
-
-    fn script(&self, before: &[&str], after: &[&str]) -> Output {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slurm.sh");
-        let mut command = Command::new(script);
-        command.args(before).arg(&self.folder).args(after);
-        command.output().unwrap()
-    }
-
     /// Runs a command of Slurm; its output, or `None` if it fails.
     fn run(&self, command: &[&str]) -> Option<String> {
-        let output = Command::new(command[0])
+        let output = self
+            .command(command[0])
             .args(&command[1..])
-            .env("SLURM_CONF", self.folder.join("slurm.conf"))
             .env("OUT", &self.folder)
             .output()
             .unwrap();
@@ -66,12 +40,6 @@ impl Slurm {
         let file = |rank: usize| self.folder.join(format!("env.{rank}"));
         let read = |rank| std::fs::read_to_string(file(rank)).unwrap();
         (0..tasks).map(read).collect()
-    }
-}
-
-impl Drop for Slurm {
-    fn drop(&mut self) {
-        self.script(&["stop"], &[]);
     }
 }
 
