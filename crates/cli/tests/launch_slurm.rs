@@ -178,6 +178,21 @@ fn a_script_for_sbatch_runs_the_same_command() {
 }
 
 #[test]
+fn a_script_that_requeues_passes_the_warning_on() {
+    let slurm = FakeSlurm::new("requeue_script");
+    let text = said(&slurm.run(&["--script", "--requeue", "-np", "2"], &["x", "--requeue"]));
+    for line in [
+        "#SBATCH --signal=B:USR1@120\n",
+        "#SBATCH --requeue\n",
+        " --np 2 -- x --requeue &\n",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let text = said(&slurm.run(&["--script", "--requeue=30", "-np", "2"], &["x"]));
+    assert!(text.contains("--signal=B:USR1@30\n"), "{text}");
+}
+
+#[test]
 fn a_failure_ends_the_tasks_of_all_hosts() {
     let slurm = FakeSlurm::new("fails");
     let script = r#"case "$2$4" in worker1) exit 3;; *) exec sleep 300;; esac"#;
@@ -238,4 +253,48 @@ fn a_real_slurm_runs_tasks_on_its_nodes() {
     assert_eq!(node("worker 0"), node("ps 0"), "{text}");
     let done = launch(r#"case "$2$4" in worker1) exit 3;; *) exec sleep 300;; esac"#);
     assert_eq!(done.status.code(), Some(3), "{done:?}");
+}
+
+#[test]
+fn a_job_that_is_warned_saves_and_goes_on_in_its_next_run() {
+    let Some(slurm) = Slurm::start("requeue", 2) else {
+        return;
+    };
+    let folder = Folder::new("real_slurm_requeue");
+    let run = |program: &str, args: &[&str]| {
+        let output = slurm
+            .command(program)
+            .args(args)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        said(&output)
+    };
+    let program = r#"
+        rank=$HOROVOD_RANK
+        [ -e saved$rank ] && exec touch done$rank
+        trap 'touch saved$rank; exit 0' TERM
+        touch begun$rank
+        while :; do sleep 0.05; done"#;
+    let flags = ["--script", "--requeue=60", "--nodes=2", "-np", "2"];
+    let job = run(
+        env!("CARGO_BIN_EXE_thalweg"),
+        &[
+            &["launch", "slurm", "--unprotected-network"],
+            &flags[..],
+            &["--", "sh", "-c", program],
+        ]
+        .concat(),
+    );
+    fs::write(folder.join("job.sh"), job).unwrap();
+    let number = run("sbatch", &["--parsable", "job.sh"]);
+    let each = |name: &str| {
+        (0..2)
+            .map(|rank| folder.join(&format!("{name}{rank}")))
+            .all(|file| file.exists())
+    };
+    until("a rank does not begin", || each("begun"));
+    run("scancel", &["--batch", "--signal=USR1", number.trim()]);
+    until("a rank does not save", || each("saved"));
+    until("the job does not go on", || each("done"));
 }

@@ -27,6 +27,11 @@ pub(super) struct Slurm {
     #[arg(long, value_name = "N", requires = "script",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     nodes: Option<u32>,
+    /// With --script: so many seconds before the end of the job's time (120), and when it is preempted, the tasks get SIGTERM, so
+    /// that they can save; then the job goes to the queue again. Use it with programs that restore a checkpoint.
+    #[arg(long, value_name = "SECONDS", requires = "script", num_args = 0..=1, default_missing_value = "120",
+          require_equals = true, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    requeue: Option<u32>,
     #[command(flatten)]
     shape: ShapeFlags,
     #[command(flatten)]
@@ -46,7 +51,8 @@ impl Slurm {
         if self.script {
             let nodes = self.nodes.map(|n| n as usize);
             let nodes = nodes.unwrap_or_else(|| hosts_needed(&shape));
-            return output::text(&script(nodes)?).map(|()| done());
+            let command = own_command()?;
+            return output::text(&script(nodes, self.requeue, &command)).map(|()| done());
         }
         let command = match self.command.is_empty() {
             true => command_of_variables(&get)?,
@@ -68,11 +74,11 @@ impl Slurm {
     }
 }
 
-/// Script for sbatch that runs this command on so many hosts. Slurm ends a job by SIGTERM, which the launcher passes on.
+/// This command as a line of a shell, without the flags of its script.
 ///
 /// # Errors
 /// The path of this program is unknown.
-fn script(nodes: usize) -> Result<String, Failure> {
+fn own_command() -> Result<String, Failure> {
     let own = std::env::current_exe()?;
     let mut words = vec![shell_quoted(&own.to_string_lossy())];
     let mut args = accept_np_flag(std::env::args_os()).into_iter().skip(1);
@@ -81,18 +87,39 @@ fn script(nodes: usize) -> Result<String, Failure> {
         let arg = arg.to_string_lossy().into_owned();
         is_own &= arg != "--";
         match &*arg {
-            "--script" if is_own => {}
+            "--script" | "--requeue" if is_own => {}
+            _ if is_own && arg.starts_with("--requeue=") => {}
             "--nodes" if is_own => drop(args.next()),
             _ if is_own && arg.starts_with("--nodes=") => {}
             _ => words.push(shell_quoted(&arg)),
         }
     }
-    Ok(format!(
+    Ok(words.join(" "))
+}
+
+/// Script for sbatch that runs a command on so many hosts. Slurm ends a job by SIGTERM, which the launcher passes on to the tasks.
+/// With `requeue`, a signal comes so many seconds before the end of the job's time too.
+fn script(nodes: usize, requeue: Option<u32>, command: &str) -> String {
+    let head = format!(
         "#!/bin/bash\n\
          #SBATCH --job-name=thalweg\n\
          #SBATCH --nodes={nodes}\n\
-         #SBATCH --ntasks-per-node=1\n\
-         exec {}\n",
-        words.join(" ")
-    ))
+         #SBATCH --ntasks-per-node=1\n"
+    );
+    let Some(seconds) = requeue else {
+        return format!("{head}exec {command}\n");
+    };
+    // A shell runs a trap while it waits for a child of the background. Output is appended, so that the earlier runs' stays.
+    format!(
+        "{head}\
+         #SBATCH --requeue\n\
+         #SBATCH --open-mode=append\n\
+         #SBATCH --signal=B:USR1@{seconds}\n\
+         {command} &\n\
+         launcher=$!\n\
+         save() {{\n    kill -TERM $launcher\n    wait $launcher\n}}\n\
+         trap 'save; scontrol requeue \"$SLURM_JOB_ID\"; exit 0' USR1\n\
+         trap 'save; exit 143' TERM\n\
+         wait $launcher\n"
+    )
 }
