@@ -116,6 +116,19 @@ fn a_signal_to_the_launcher_ends_its_tasks_and_is_its_status() {
 const DEAF: &str = r#"trap '' TERM; while :; do sleep 0.05; done"#;
 
 #[test]
+fn servers_get_the_signal_when_the_workers_have_ended() {
+    let script = r#"
+        case $2 in
+            ps) trap 'touch "$T/ended"; exit 0' TERM ;;
+            *) trap 'sleep 0.3; [ -e "$T/ended" ] || touch "$T/saved"; exit 0' TERM ;;
+        esac
+        while :; do sleep 0.05; done"#;
+    let (output, folder) = signalled(&[], &["TERM"], script);
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    assert!(folder.join("saved").exists() && folder.join("ended").exists());
+}
+
+#[test]
 fn a_second_signal_kills_tasks_that_do_not_end() {
     let (output, _) = signalled(&["--grace", "600"], &["TERM", "TERM"], DEAF);
     assert_eq!(output.status.code(), Some(143), "{output:?}");

@@ -281,7 +281,12 @@ impl RunningTasks<'_> {
         // A task may end by itself, such as a server that learns that all workers are done.
         let since = shutdown.since.get_or_insert_with(Instant::now).elapsed();
         if at_once || since > self.options.grace {
-            self.tasks.iter_mut().for_each(LaunchedTask::terminate);
+            // Workers save values that servers hold: servers end after them.
+            let workers_end = self.tasks.iter().any(|t| t.spec.worker && t.is_active());
+            let ending = self.tasks.iter_mut();
+            ending
+                .filter(|t| t.spec.worker || !workers_end)
+                .for_each(LaunchedTask::terminate);
         }
         let grace = self.options.grace;
         for task in self.tasks.iter_mut().filter(|t| t.is_overdue(grace)) {
