@@ -15,8 +15,8 @@ use thalweg::dist::{
     ClusterError, ClusterOptions, ClusterSpec, Protection, Server, ServerOptions, Session, sync,
 };
 use thalweg::prelude::*;
-use thalweg::train::hooks::Every;
-use thalweg::train::{MonitoredSession, Role, SyncReplicas, Synchronized};
+use thalweg::train::hooks::{Every, StopOnSignalHook};
+use thalweg::train::{MonitoredSession, Role, StopSignal, SyncReplicas, Synchronized};
 use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
 };
@@ -125,7 +125,7 @@ fn coordinate(flags: &Flags, server: &Server) -> Result<()> {
     };
     let mut coordinator = sync::Coordinator::new(server, sync, "worker")?;
     let options = ClusterOptions::new().device_filter("/job:ps");
-    let mut session = monitored(flags, &g, Role::Chief, true)
+    let mut session = monitored(flags, &g, Role::Chief, true)?
         .start(|| Session::on(server, &g, options.clone()))?;
     let last = i64::try_from(flags.steps())?;
     let mut step = session.global_step()?.unwrap_or(0);
@@ -141,22 +141,23 @@ fn coordinate(flags: &Flags, server: &Server) -> Result<()> {
     Ok(saved?)
 }
 
-/// A session that restores the newest checkpoint after a loss, and saves them if it `saves`.
+/// A session that restores the newest checkpoint after a loss, and saves them if it `saves`. It ends on Ctrl-C and SIGTERM.
 fn monitored<'g>(
     flags: &Flags,
     g: &'g Graph,
     role: Role,
     saves: bool,
-) -> MonitoredTrainingSession<'g> {
+) -> Result<MonitoredTrainingSession<'g>> {
     let monitored = MonitoredTrainingSession::new(g)
         .role(role)
+        .hook(StopOnSignalHook::new(StopSignal::catch()?))
         .log_step_count(None);
-    match flags.checkpoint_dir.as_ref().filter(|_| saves) {
+    Ok(match flags.checkpoint_dir.as_ref().filter(|_| saves) {
         Some(folder) => monitored
             .checkpoint_dir(folder)
             .save_checkpoint(Every::Steps(flags.save_steps)),
         None => monitored,
-    }
+    })
 }
 
 fn work(flags: &Flags, server: &Server) -> Result<()> {
@@ -173,7 +174,7 @@ fn work(flags: &Flags, server: &Server) -> Result<()> {
         0 if !flags.sync => Role::Chief,
         _ => Role::Worker,
     };
-    let session = monitored(flags, &g, role, !flags.sync)
+    let session = monitored(flags, &g, role, !flags.sync)?
         .start(|| Session::on(server, &g, options.clone()))?;
     let mut worker = Worker {
         flags,
