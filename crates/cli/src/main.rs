@@ -23,6 +23,7 @@ mod server;
 mod statistics;
 mod svg_file;
 mod table;
+mod top;
 mod trace_file;
 mod weight_files;
 mod weights;
@@ -50,6 +51,7 @@ enum Command {
     Data(data::DataArgs),
     Server(server::Serve),
     Launch(launch::LaunchArgs),
+    Top(top::Top),
     Bench(bench::Bench),
     Protect(protect::Protect),
 }
@@ -89,6 +91,10 @@ fn main() -> ExitCode {
         Command::Server(server) => server.run(),
         Command::Protect(protect) => protect.run(),
         Command::Launch(launch) => return launch.run(),
+        Command::Top(top) => match top.run() {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
         Command::Bench(bench) => bench.run(),
     };
     match result {

@@ -77,6 +77,26 @@ fn bytes_between_tasks_are_counted_at_both_ends() {
 }
 
 #[test]
+fn receives_that_wait_name_the_task_they_wait_for() {
+    let [ps, worker] = two(options());
+    let g = Graph::new();
+    let queue = g.device(on("ps"), || g.fifo_queue(1, &[DType::F32]));
+    let taken = g.device(on("ps"), || queue.dequeue());
+    let next = g.device(on("worker"), || taken[0] + 1.0);
+    let put = queue.enqueue([g.constant(1.0f32)]);
+    let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
+    let waiting = |at: &Server, peer| link(at, "receives_waiting", peer);
+    std::thread::scope(|scope| {
+        let step = scope.spawn(|| session.run::<f32>(next, []).unwrap());
+        until("nothing waits", || waiting(&worker, "ps") == 1.0);
+        assert_eq!(waiting(&ps, "worker"), 0.0);
+        session.run(put, []).unwrap();
+        assert_eq!(step.join().unwrap(), 2.0);
+    });
+    until("something waits", || waiting(&worker, "ps") == 0.0);
+}
+
+#[test]
 fn a_session_that_ends_with_its_connections_is_no_loss() {
     // Sessions with other timeouts than the server have connections of their own.
     let [ps, worker] = two(options());

@@ -236,6 +236,13 @@ impl MetricsText {
             let all: Vec<_> = peer_stats.iter().map(of).collect();
             out.by((name, help), MetricType::Counter, "peer", &all)?;
         }
+        let receives = |c: &Arc<PeerStats>| (c.peer.clone(), c.receives.load(Ordering::Relaxed));
+        let receives: Vec<_> = peer_stats.iter().map(receives).collect();
+        let named = (
+            "thalweg_receives_waiting",
+            "Receives of a step's values that wait for a task",
+        );
+        out.by(named, MetricType::Gauge, "peer", &receives)?;
         let lost = peer_stats.iter().filter(|c| c.is_lost()).count();
         out.gauge("thalweg_peers_lost", "Tasks that are lost now", lost as u64)?;
         let kind = MetricType::Gauge;

@@ -46,6 +46,8 @@ pub(crate) struct PeerStats {
     pub(crate) shared: AtomicU64,
     /// Number of calls that wait for its first answer.
     pub(crate) waiting: AtomicU64,
+    /// Number of receives that wait for values of it.
+    pub(crate) receives: AtomicU64,
     /// Number of its losses.
     pub(crate) losses: AtomicU64,
     lost: AtomicBool,
@@ -68,6 +70,7 @@ impl PeerStats {
             received: AtomicU64::new(0),
             shared: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
+            receives: AtomicU64::new(0),
             losses: AtomicU64::new(0),
             lost: AtomicBool::new(false),
             done: AtomicBool::new(false),

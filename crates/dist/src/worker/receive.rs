@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use super::step::{Routes, WorkerStep};
 use crate::error::{Cause, ClusterError};
+use crate::metrics::counters::GaugeGuard;
 use crate::transport::frames::Frames;
 use crate::transport::messages as wire;
 use crate::transport::messages::header::Kind;
@@ -88,8 +89,10 @@ pub(super) async fn receive(
     routes: Arc<Routes>,
 ) {
     let received = async {
+        let waiting = GaugeGuard::begin(&peer.peer_stats.receives);
         let mut incoming = ask(&peer, request).await?;
         deliver(&mut incoming, from, &step, &routes).await?;
+        drop(waiting);
         if incoming.count() > 0 {
             // Until the part has ended.
             std::future::pending::<()>().await;
