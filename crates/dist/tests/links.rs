@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use client::numbers::{found, met, value};
 use thalweg_dist::{ClusterOptions, Limits, Server, ServerOptions, Session, Timeouts};
-use thalweg_graph::{DeviceSpec, Graph};
+use thalweg_graph::{Attr, DeviceSpec, Graph};
 use thalweg_ops::{MathOps, NewGraph, RandomOps, SourceOps, StateOps};
 use thalweg_session::SessionOptions;
 use thalweg_tensor::DType;
@@ -80,10 +80,22 @@ fn bytes_between_tasks_are_counted_at_both_ends() {
 fn receives_that_wait_name_the_task_they_wait_for() {
     let [ps, worker] = two(options());
     let g = Graph::new();
-    let queue = g.device(on("ps"), || g.fifo_queue(1, &[DType::F32]));
-    let taken = g.device(on("ps"), || queue.dequeue());
-    let next = g.device(on("worker"), || taken[0] + 1.0);
-    let put = queue.enqueue([g.constant(1.0f32)]);
+    let types = || Attr::Types(vec![DType::F32]);
+    let queue = || {
+        g.op("FIFOQueueV2")
+            .attr("component_types", types())
+            .output()
+    };
+    let queue = g.device(on("ps"), queue);
+    let take = || {
+        g.op("QueueDequeueV2")
+            .input(queue)
+            .attr("component_types", types())
+    };
+    let taken = g.device(on("ps"), || take().output());
+    let next = g.device(on("worker"), || taken + 1.0);
+    let put = g.op("QueueEnqueueV2").inputs([queue, g.constant(1.0f32)]);
+    let put = put.attr("Tcomponents", types()).build();
     let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
     let waiting = |at: &Server, peer| link(at, "receives_waiting", peer);
     std::thread::scope(|scope| {

@@ -74,7 +74,11 @@ mod tests {
     #[test]
     fn files_have_an_address_on_each_line() {
         let file = std::env::temp_dir().join(format!("thalweg-top-{}", std::process::id()));
-        std::fs::write(&file, "# servers\nps0:9101\n\n http://[::1]:9102/metrics # ps1\n").unwrap();
+        std::fs::write(
+            &file,
+            "# servers\nps0:9101\n\n http://[::1]:9102/metrics # ps1\n",
+        )
+        .unwrap();
         let argument = format!("@{}", file.display());
         let all = expanded(&["a:1", &argument, "b:2"]).unwrap();
         assert_eq!(all, ["a:1", "ps0:9101", "[::1]:9102", "b:2"]);
@@ -82,19 +86,37 @@ mod tests {
         let error = expanded(&[&argument]).unwrap_err();
         assert!(error.ends_with(":2: 'ps1' is no HOST:PORT"), "{error}");
         std::fs::write(&file, "# none\n").unwrap();
-        assert_eq!(expanded(&[&argument]).unwrap_err(), "the files have no address");
+        assert_eq!(
+            expanded(&[&argument]).unwrap_err(),
+            "the files have no address"
+        );
         std::fs::remove_file(file).unwrap();
     }
 
     #[test]
     fn other_texts_are_no_addresses() {
-        for text in ["", "host", ":9101", "host:", "host:70000", "host:x", "\u{1b}[2J"] {
+        for text in [
+            "",
+            "host",
+            ":9101",
+            "host:",
+            "host:70000",
+            "host:x",
+            "\u{1b}[2J",
+        ] {
             let error = expanded(&[text]).unwrap_err();
             assert!(error.ends_with("is no HOST:PORT"), "{error}");
             assert!(!error.contains('\u{1b}'));
         }
         let many = vec!["a:1"; MAX_ADDRESSES + 1];
-        assert_eq!(expanded(&many).unwrap_err(), "1025 addresses are more than 1024");
-        assert!(expanded(&["@/nowhere/file"]).unwrap_err().starts_with("/nowhere/file: "));
+        assert_eq!(
+            expanded(&many).unwrap_err(),
+            "1025 addresses are more than 1024"
+        );
+        assert!(
+            expanded(&["@/nowhere/file"])
+                .unwrap_err()
+                .starts_with("/nowhere/file: ")
+        );
     }
 }

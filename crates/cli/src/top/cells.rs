@@ -120,7 +120,11 @@ fn note(row: &Row) -> String {
         let time = seconds(p.silent.unwrap_or_default());
         format!("{} silent {time}", p.name)
     });
-    [waited, silent].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    [waited, silent]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Compares two names, numbers in them by value: `task:2` is before `task:10`.
@@ -218,16 +222,31 @@ mod tests {
         }
         let exponents = (0..309).map(|e| 10f64.powi(e));
         for number in exponents {
-            assert!(bytes(number).len() <= 9 && count(number).len() <= 8, "{number}");
+            assert!(
+                bytes(number).len() <= 9 && count(number).len() <= 8,
+                "{number}"
+            );
             assert!(seconds(number).len() <= 7, "{number}");
         }
     }
 
     #[test]
     fn names_are_sorted_by_the_value_of_their_numbers() {
-        let mut names = ["/job:ps/task:10", "/job:worker/task:0", "/job:ps/task:2", "a", "a99999999999999999999"];
+        let mut names = [
+            "/job:ps/task:10",
+            "/job:worker/task:0",
+            "/job:ps/task:2",
+            "a",
+            "a99999999999999999999",
+        ];
         names.sort_by(|a, b| natural(a, b));
-        let sorted = ["/job:ps/task:2", "/job:ps/task:10", "/job:worker/task:0", "a", "a99999999999999999999"];
+        let sorted = [
+            "/job:ps/task:2",
+            "/job:ps/task:10",
+            "/job:worker/task:0",
+            "a",
+            "a99999999999999999999",
+        ];
         assert_eq!(names, sorted);
     }
 }

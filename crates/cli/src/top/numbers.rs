@@ -150,7 +150,9 @@ mod tests {
     #[test]
     fn devices_add_up() {
         let device = |kind, bytes| {
-            format!("thalweg_memory_bytes{{device=\"/job:a/replica:0/task:1/device:{kind}:0\"}} {bytes}\n")
+            format!(
+                "thalweg_memory_bytes{{device=\"/job:a/replica:0/task:1/device:{kind}:0\"}} {bytes}\n"
+            )
         };
         let numbers = read(&format!("{}{}# EOF\n", device("CPU", 1), device("GPU", 2))).unwrap();
         assert_eq!((numbers.memory, numbers.memory_limit), (3.0, None));
@@ -167,11 +169,26 @@ mod tests {
             ("thalweg_sessions 0\n", "ends before its end"),
             ("go_threads 7\n# EOF\n", "no metrics of a Thalweg server"),
             ("<html>\n", "line 1: it does not begin with"),
-            ("# x\nthalweg_sessions many\n", "line 2: its value is no number"),
-            ("thalweg_step_seconds_count NaN\n", "line 1: its value is negative or not finite"),
-            ("thalweg_part_seconds_count -1\n", "line 1: its value is negative"),
-            ("thalweg_memory_bytes +Inf\n", "line 1: its value is negative or"),
-            ("thalweg_link_shared_bytes_total 1\n", "line 1: it has no label 'peer'"),
+            (
+                "# x\nthalweg_sessions many\n",
+                "line 2: its value is no number",
+            ),
+            (
+                "thalweg_step_seconds_count NaN\n",
+                "line 1: its value is negative or not finite",
+            ),
+            (
+                "thalweg_part_seconds_count -1\n",
+                "line 1: its value is negative",
+            ),
+            (
+                "thalweg_memory_bytes +Inf\n",
+                "line 1: its value is negative or",
+            ),
+            (
+                "thalweg_link_shared_bytes_total 1\n",
+                "line 1: it has no label 'peer'",
+            ),
             (&many, "line 1025: it names more peers"),
             (&"x".repeat(1 << 17), "line 1: it is too long"),
         ] {

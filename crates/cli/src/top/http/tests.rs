@@ -56,7 +56,10 @@ fn other_answers_are_errors() {
         (&long, "no HTTP"),
         (&format!("HTTP/1.1 200 {long}\r\n\r\n"), "no HTTP"),
         ("HTTP/1.1 404 Not Found\r\n\r\n", "HTTP status 404"),
-        ("HTTP/1.1 302 Found\r\nlocation: http://a\r\n\r\n", "HTTP status 302"),
+        (
+            "HTTP/1.1 302 Found\r\nlocation: http://a\r\n\r\n",
+            "HTTP status 302",
+        ),
         (&format!("{OK}<html>"), "no OpenMetrics, line 1"),
         (&format!("{OK}thalweg_sessions 1\n"), "ends before its end"),
         (&format!("{OK}# EOF\n"), "no metrics of a Thalweg server"),
@@ -79,7 +82,10 @@ fn endpoints_without_an_end_are_bounded_in_bytes_and_time() {
         let began = Instant::now();
         let error = request(&address).unwrap_err();
         // A slow machine meets the other limit first.
-        assert!(matches!(error, PollError::TooLong | PollError::Timeout), "{error}");
+        assert!(
+            matches!(error, PollError::TooLong | PollError::Timeout),
+            "{error}"
+        );
         assert!(began.elapsed() < 2 * REQUEST_TIMEOUT);
         thread.join().unwrap();
     }

@@ -173,7 +173,8 @@ impl Task {
         });
         row.peers = rows.collect();
         let sum = |of: fn(&LinkRates) -> Option<f64>| {
-            before.and(row.peers.iter().map(|p| of(&p.link)).sum::<Option<f64>>())
+            let mut links = row.peers.iter().map(|p| of(&p.link));
+            before.and_then(|_| links.try_fold(0.0, |sum, rate| Some(sum + rate?)))
         };
         row.link = LinkRates {
             sent: sum(|l| l.sent),

@@ -37,14 +37,23 @@ fn rates_follow_from_two_polls() {
     let mut task = Task::new("host:9101", began);
     let row = |task: &Task, seconds| task.row(at(seconds), TIMEOUT);
     let pending = row(&task, 1);
-    assert_eq!((pending.state, &*pending.name), (State::Pending, "host:9101"));
+    assert_eq!(
+        (pending.state, &*pending.name),
+        (State::Pending, "host:9101")
+    );
     assert_eq!(pending.contact, None);
 
     task.record(report(at(1), Ok(after(10.0))));
     let first = row(&task, 2);
-    assert_eq!((first.state, &*first.name), (State::Up, "/job:worker/task:0"));
+    assert_eq!(
+        (first.state, &*first.name),
+        (State::Up, "/job:worker/task:0")
+    );
     assert_eq!((first.steps, first.link), (None, LinkRates::default()));
-    assert_eq!((first.memory, first.contact), (Some(4096.0), Some(Duration::from_secs(1))));
+    assert_eq!(
+        (first.memory, first.contact),
+        (Some(4096.0), Some(Duration::from_secs(1)))
+    );
 
     task.record(report(at(3), Ok(after(20.0))));
     let second = row(&task, 3);
@@ -64,10 +73,16 @@ fn a_task_that_began_again_has_no_rate_of_its_old_counters() {
     let began = Instant::now();
     let mut task = Task::new("host:9101", began);
     for (seconds, steps) in [(1, 100.0), (2, 3.0)] {
-        task.record(report(began + Duration::from_secs(seconds), Ok(after(steps))));
+        task.record(report(
+            began + Duration::from_secs(seconds),
+            Ok(after(steps)),
+        ));
     }
     let row = task.row(began + Duration::from_secs(2), TIMEOUT);
-    assert_eq!((row.state, row.steps, row.link.sent), (State::Up, None, None));
+    assert_eq!(
+        (row.state, row.steps, row.link.sent),
+        (State::Up, None, None)
+    );
 }
 
 #[test]
@@ -82,8 +97,14 @@ fn a_task_is_not_reached_after_an_error_or_a_long_time() {
     task.record(report(at(8), Err("it is gone")));
     let gone = task.row(at(9), TIMEOUT);
     assert_eq!(gone.state, State::NotReached);
-    assert_eq!((gone.error.as_deref(), gone.steps), (Some("it is gone"), None));
-    assert_eq!((&*gone.name, gone.contact), ("/job:worker/task:0", Some(Duration::from_secs(2))));
+    assert_eq!(
+        (gone.error.as_deref(), gone.steps),
+        (Some("it is gone"), None)
+    );
+    assert_eq!(
+        (&*gone.name, gone.contact),
+        ("/job:worker/task:0", Some(Duration::from_secs(2)))
+    );
     // After the error, rates begin anew.
     task.record(report(at(10), Ok(after(2.0))));
     assert_eq!(task.row(at(10), TIMEOUT).steps, None);

@@ -66,7 +66,10 @@ pub(super) fn draw(
     .areas(frame.area());
     let every = format!("every {} ", seconds(interval.as_secs_f64()));
     frame.render_widget(Line::from(summary(rows)), top);
-    frame.render_widget(Line::from(every).alignment(Alignment::Right), right_end(top));
+    frame.render_widget(
+        Line::from(every).alignment(Alignment::Right),
+        right_end(top),
+    );
     // One line is the header. The last rows stay on the screen.
     let shown = usize::from(middle.height.saturating_sub(1));
     choices.first = choices.first.min(rows.len().saturating_sub(shown));
@@ -94,7 +97,12 @@ fn summary(rows: &[Row]) -> Vec<Span<'static>> {
         Span::styled(" thalweg top ", Modifier::BOLD),
         Span::raw(format!("  {} tasks", rows.len())),
     ];
-    for state in [State::Up, State::Draining, State::Pending, State::NotReached] {
+    for state in [
+        State::Up,
+        State::Draining,
+        State::Pending,
+        State::NotReached,
+    ] {
         let count = rows.iter().filter(|row| row.state == state).count();
         if count > 0 {
             let text = format!("  {count} {}", state.name());
@@ -156,7 +164,10 @@ fn help(frame: &mut Frame<'_>) {
     };
     let lines: Vec<Line<'_>> = HELP.iter().map(|line| Line::from(*line)).collect();
     frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" help ")), area);
+    frame.render_widget(
+        Paragraph::new(lines).block(Block::bordered().title(" help ")),
+        area,
+    );
 }
 
 #[cfg(test)]

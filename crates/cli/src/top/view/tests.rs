@@ -48,7 +48,9 @@ fn cluster() -> Vec<Row> {
 fn screen(rows: &mut [Row], choices: &mut Choices, (width, height): (u16, u16)) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let interval = Duration::from_secs(1);
-    terminal.draw(|frame| draw(frame, rows, choices, interval)).unwrap();
+    terminal
+        .draw(|frame| draw(frame, rows, choices, interval))
+        .unwrap();
     let buffer = terminal.backend().buffer();
     let lines = buffer.content().chunks(usize::from(width));
     lines
@@ -73,7 +75,10 @@ fn rows_are_sorted_by_the_chosen_column() {
         ..Choices::default()
     };
     let lines = screen(&mut cluster(), &mut choices, (136, 8));
-    let names: Vec<_> = lines[2..6].iter().map(|l| l.split(' ').next().unwrap()).collect();
+    let names: Vec<_> = lines[2..6]
+        .iter()
+        .map(|l| l.split(' ').next().unwrap())
+        .collect();
     let sorted = [
         "/job:worker/task:0",
         "/job:worker/task:1",
