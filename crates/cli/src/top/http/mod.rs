@@ -26,7 +26,8 @@ pub(super) fn request(address: &str) -> Result<TaskNumbers, PollError> {
     stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
     // HTTP/1.0 has no chunks, and the connection ends with the response.
     let host = host_field(address);
-    write!(stream, "GET /metrics HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
+    let request = format!("GET /metrics HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let limited = DeadlineReader {
         stream,
         deadline,

@@ -1,0 +1,229 @@
+//! `thalweg top` on real servers and hostile endpoints: one table, JSON, and the screen of a pseudo-terminal.
+
+#![cfg(unix)]
+
+#[path = "../../../tests/support/addresses.rs"]
+mod addresses;
+mod support;
+#[path = "support/terminal.rs"]
+mod terminal;
+#[path = "../../../tests/support/wait.rs"]
+mod wait;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+use support::server_process::ServerProcess;
+use support::{Folder, fails, thalweg};
+use terminal::Terminal;
+use thalweg_dist::{ClusterOptions, Session};
+use thalweg_graph::{DeviceSpec, Graph};
+use thalweg_ops::{NewGraph, StateOps};
+use wait::until;
+
+/// Starts a server alone, with metrics at the returned address.
+fn server() -> (ServerProcess, String) {
+    let metrics = addresses::free_addresses(1).remove(0);
+    (ServerProcess::start(&["--metrics", &metrics]), metrics)
+}
+
+fn parsed(output: &std::process::Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_cluster_that_trains_has_rates_links_and_names() {
+    let hosts = addresses::free_addresses(4);
+    let start = |job: &str, metrics: &str| {
+        let hosts = ["--ps-hosts", &hosts[0], "--worker-hosts", &hosts[1]];
+        ServerProcess::start(&[&hosts[..], &["--job", job, "--metrics", metrics]].concat())
+    };
+    let (_ps, worker) = (start("ps", &hosts[2]), start("worker", &hosts[3]));
+    let g = Graph::new();
+    let on = |job| -> DeviceSpec { format!("/job:{job}/task:0").parse().unwrap() };
+    let w = g.device(on("ps"), || g.variable("w", vec![1.0f32; 1 << 8]));
+    let next = g.device(on("worker"), || w.read() * 0.5);
+    let update = w.assign_add(next);
+    let session = Session::connect(&worker.target, &g, ClusterOptions::default()).unwrap();
+    session.step(w.initializer(), []).unwrap();
+
+    let folder = Folder::new("top-cluster");
+    let file = folder.at("addresses");
+    std::fs::write(&file, format!("# metrics\n{}\n{}\n", hosts[3], hosts[2])).unwrap();
+    let ended = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                session.step(update, []).unwrap();
+            }
+        });
+        let argument = format!("@{file}");
+        let output = thalweg(&["top", &argument, "--once", "--json", "--interval", "0.5"]);
+        ended.store(true, Ordering::Relaxed);
+        output
+    });
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = parsed(&output);
+    let [ps, worker] = told["tasks"].as_array().unwrap().as_slice() else {
+        panic!("{told}");
+    };
+    assert_eq!(
+        (&ps["name"], &ps["address"]),
+        (&"/job:ps/task:0".into(), &(*hosts[2]).into())
+    );
+    assert_eq!(worker["name"], "/job:worker/task:0");
+    let number = |task: &Value, name: &str| task[name].as_f64().unwrap();
+    for task in [ps, worker] {
+        assert_eq!(
+            (&task["state"], &task["error"]),
+            (&"up".into(), &Value::Null)
+        );
+        assert!(number(task, "sent_bytes_per_second") > 1000.0, "{task}");
+        assert!(number(task, "received_bytes_per_second") > 1000.0, "{task}");
+        assert!(number(task, "contact_seconds") < 60.0, "{task}");
+    }
+    for task in [ps, worker] {
+        assert!(number(task, "parts_per_second") > 0.0, "{task}");
+        assert_eq!(number(task, "steps_per_second"), 0.0, "{task}");
+    }
+    assert!(number(ps, "memory_bytes") >= 1024.0);
+    assert_eq!(ps["peers"][0]["name"], "/job:worker/task:0");
+}
+
+#[test]
+fn a_task_that_is_not_reached_is_a_failure_status() {
+    let (_server, metrics) = server();
+    let gone = addresses::free_addresses(1).remove(0);
+    let output = thalweg(&["top", &gone, &metrics, "--once", "--interval", "0.1"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    let line = |text: &str| table.lines().find(|l| l.contains(text)).unwrap().to_owned();
+    assert!(line("/job:localhost/task:0").contains(" up "), "{table}");
+    let gone = line(&gone);
+    assert!(
+        gone.contains("not reached") && gone.contains("nothing listens there"),
+        "{table}"
+    );
+}
+
+#[test]
+fn mistakes_in_arguments_are_told() {
+    assert!(fails(&["top", "host"]).contains("'host' is no HOST:PORT"));
+    let text = fails(&["top", "127.0.0.1:1"]);
+    assert!(text.contains("standard output is no terminal"), "{text}");
+    for arguments in [
+        &["top"][..],
+        &["top", "a:1", "--json"],
+        &["top", "a:1", "--interval", "0"],
+    ] {
+        assert_eq!(thalweg(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+/// Serves this answer to every request until the process ends. Returns the address.
+fn hostile(answer: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 512]);
+            let _ = stream.write_all(answer);
+        }
+    });
+    address
+}
+
+/// Metrics whose labels would clear the screen, set the title, and write from right to left.
+const ESCAPES: &[u8] = "HTTP/1.1 200 OK\r\n\r\n\
+    thalweg_memory_bytes{device=\"/job:\u{1b}[2Jred/task:\u{1b}]0;title\u{7}/device:CPU:0\"} 1\n\
+    thalweg_receives_waiting{peer=\"\u{202e}\u{9b}31m\\nred\"} 1\n\
+    # EOF\n"
+    .as_bytes();
+
+#[test]
+fn control_characters_of_an_endpoint_are_replaced() {
+    let address = hostile(ESCAPES);
+    for format in [&["--once"][..], &["--once", "--json"]] {
+        let arguments = [&["top", &address, "--interval", "0.1"], format].concat();
+        let output = thalweg(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("red"), "{text}");
+        let wrong = text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}');
+        assert!(!wrong, "{text:?}");
+    }
+}
+
+#[track_caller]
+fn ends(mut child: Child) -> ExitStatus {
+    let mut status = None;
+    until("it does not end", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status.unwrap()
+}
+
+fn top(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(["top", "--interval", "0.1"]).args(arguments);
+    command
+}
+
+#[test]
+fn the_screen_is_live_and_ends_on_a_key() {
+    let (_server, metrics) = server();
+    for end in ["q", "\u{3}"] {
+        let mut terminal = Terminal::open();
+        let before = terminal.modes();
+        let child = terminal.start(&mut top(&[&metrics, &hostile(ESCAPES)]));
+        until("no task is shown", || {
+            terminal.screen().contains("/job:localhost/task:0")
+        });
+        until("no text of the other one is shown", || {
+            terminal.screen().contains("red")
+        });
+        terminal.press("?");
+        until("no help is shown", || {
+            terminal.screen().contains("this help")
+        });
+        terminal.press("s");
+        terminal.press("\u{1b}[C");
+        terminal.press(end);
+        assert_eq!(ends(child).code(), Some(0));
+        until("the terminal is not restored", || {
+            terminal.is_restored(&before)
+        });
+        let shown = terminal.shown();
+        for sequence in ["\u{1b}[2Jred", "\u{1b}]0;", "\u{7}", "\u{202e}", "\u{9b}"] {
+            assert!(!shown.contains(sequence), "{shown:?}");
+        }
+    }
+}
+
+#[test]
+fn a_signal_restores_the_terminal() {
+    let (_server, metrics) = server();
+    let terminal = Terminal::open();
+    let before = terminal.modes();
+    let child = terminal.start(&mut top(&[&metrics]));
+    until("no task is shown", || {
+        terminal.screen().contains("/job:localhost/task:0")
+    });
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", "TERM", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(ends(child).code(), Some(143));
+    until("the terminal is not restored", || {
+        terminal.is_restored(&before)
+    });
+}
