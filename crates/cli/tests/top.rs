@@ -86,8 +86,12 @@ fn a_cluster_that_trains_has_rates_links_and_names() {
         assert!(number(task, "contact_seconds") < 60.0, "{task}");
     }
     for task in [ps, worker] {
-        assert!(number(task, "parts_per_second") > 0.0, "{task}");
-        assert_eq!(number(task, "steps_per_second"), 0.0, "{task}");
+        assert!(number(task, "steps_per_second") > 0.0, "{task}");
+        assert_eq!(
+            number(task, "steps_per_second"),
+            number(task, "parts_per_second")
+        );
+        assert_eq!(number(task, "client_steps_per_second"), 0.0, "{task}");
     }
     assert!(number(ps, "memory_bytes") >= 1024.0);
     assert_eq!(ps["peers"][0]["name"], "/job:worker/task:0");

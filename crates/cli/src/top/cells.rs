@@ -20,7 +20,7 @@ pub(super) struct Column {
 }
 
 /// Columns, from the left. The last one takes the width that is left.
-pub(super) const COLUMNS: [Column; 10] = [
+pub(super) const COLUMNS: [Column; 9] = [
     Column {
         title: "task",
         number: false,
@@ -39,15 +39,8 @@ pub(super) const COLUMNS: [Column; 10] = [
         title: "steps/s",
         number: true,
         width: 8,
-        cell: |row| rate_cell(row, row.steps, count),
-        compare: |a, b| numbers(a.steps, b.steps),
-    },
-    Column {
-        title: "parts/s",
-        number: true,
-        width: 8,
-        cell: |row| rate_cell(row, row.parts, count),
-        compare: |a, b| numbers(a.parts, b.parts),
+        cell: |row| rate_cell(row, row.steps(), count),
+        compare: |a, b| numbers(a.steps(), b.steps()),
     },
     Column {
         title: "sent/s",

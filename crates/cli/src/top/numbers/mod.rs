@@ -132,19 +132,45 @@ mod tests {
         TaskNumbers::read(&mut text.as_bytes())
     }
 
-    /// Text of a parameter server that `thalweg server` wrote, while a worker trained.
+    /// Text of a parameter server while two workers trained.
     const SERVER: &str = include_str!("ps.metrics.txt");
 
     #[test]
     fn the_text_of_a_server_has_the_numbers_of_its_task() {
         let numbers = read(SERVER).unwrap();
-        assert_eq!(numbers.name.as_deref(), Some("/job:ps/task:0"));
-        assert!(!numbers.draining);
-        assert!(numbers.parts > 0.0 && numbers.memory_limit.unwrap() > numbers.memory);
-        let peers: Vec<&String> = numbers.peers.keys().collect();
-        assert_eq!(peers, ["/job:worker/task:0"]);
-        let worker = &numbers.peers["/job:worker/task:0"];
-        assert!(worker.sent > 0.0 && worker.received > 0.0 && worker.silent.is_some());
+        let worker = |received, silent| PeerNumbers {
+            sent: 0.0,
+            received,
+            shared: 2_473_392.0,
+            silent: Some(silent),
+            waiting: 1.0,
+        };
+        let peer = |name: &str, sent, peer| (name.to_owned(), PeerNumbers { sent, ..peer });
+        let other = PeerNumbers {
+            received: 4129.0,
+            silent: Some(0.137177556),
+            waiting: 2.0,
+            ..PeerNumbers::default()
+        };
+        let expected = TaskNumbers {
+            name: Some("/job:ps/task:0".to_owned()),
+            draining: false,
+            steps: 0.0,
+            parts: 39.0,
+            memory: 1_928_152.0,
+            memory_limit: Some(25_276_502_016.0),
+            peers: [
+                peer("/job:ps/task:1", 52_234.0, other),
+                peer("/job:worker/task:0", 29_094.0, worker(44_986.0, 0.31464328)),
+                peer(
+                    "/job:worker/task:1",
+                    29_643.0,
+                    worker(48_171.0, 0.313857823),
+                ),
+            ]
+            .into(),
+        };
+        assert_eq!(numbers, expected);
     }
 
     #[test]

@@ -35,7 +35,9 @@ pub(super) struct Row {
     /// Name of the task, or its address while the name is unknown.
     pub(super) name: String,
     pub(super) state: State,
-    pub(super) steps: Option<f64>,
+    /// Steps of clients of its server.
+    pub(super) client_steps: Option<f64>,
+    /// Parts of steps over several tasks.
     pub(super) parts: Option<f64>,
     pub(super) link: LinkRates,
     /// Bytes.
@@ -67,6 +69,11 @@ pub(super) struct PeerRow {
 }
 
 impl Row {
+    /// Returns the steps per second that the task has a part in. A step of a client over several tasks counts as both.
+    pub(super) fn steps(&self) -> Option<f64> {
+        self.client_steps.zip(self.parts).map(|(a, b)| a.max(b))
+    }
+
     /// Returns the peer that most receives wait for.
     pub(super) fn waits_for(&self) -> Option<&PeerRow> {
         let waited = self.peers.iter().filter(|p| p.waiting > 0.0);
@@ -126,7 +133,7 @@ impl Task {
             address: self.address.clone(),
             name: name.unwrap_or_else(|| self.address.clone()),
             state: State::Pending,
-            steps: None,
+            client_steps: None,
             parts: None,
             link: LinkRates::default(),
             memory: None,
@@ -154,7 +161,7 @@ impl Task {
         let seconds = before.map(|(then, _)| at.saturating_duration_since(*then).as_secs_f64());
         let before = before.map(|(_, numbers)| numbers);
         let rate = |now: f64, then: Option<f64>| rate(now, then, seconds);
-        row.steps = rate(numbers.steps, before.map(|b| b.steps));
+        row.client_steps = rate(numbers.steps, before.map(|b| b.steps));
         row.parts = rate(numbers.parts, before.map(|b| b.parts));
         let rows = numbers.peers.iter().map(|(name, peer)| {
             // A peer that was not there before has sent nothing then.

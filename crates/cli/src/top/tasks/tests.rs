@@ -49,7 +49,7 @@ fn rates_follow_from_two_polls() {
         (first.state, &*first.name),
         (State::Up, "/job:worker/task:0")
     );
-    assert_eq!((first.steps, first.link), (None, LinkRates::default()));
+    assert_eq!((first.steps(), first.link), (None, LinkRates::default()));
     assert_eq!(
         (first.memory, first.contact),
         (Some(4096.0), Some(Duration::from_secs(1)))
@@ -57,7 +57,7 @@ fn rates_follow_from_two_polls() {
 
     task.record(report(at(3), Ok(after(20.0))));
     let second = row(&task, 3);
-    assert_eq!((second.steps, second.parts), (Some(5.0), Some(0.0)));
+    assert_eq!((second.client_steps, second.parts), (Some(5.0), Some(0.0)));
     let link = LinkRates {
         sent: Some(5000.0),
         received: Some(2500.0),
@@ -80,7 +80,7 @@ fn a_task_that_began_again_has_no_rate_of_its_old_counters() {
     }
     let row = task.row(began + Duration::from_secs(2), TIMEOUT);
     assert_eq!(
-        (row.state, row.steps, row.link.sent),
+        (row.state, row.steps(), row.link.sent),
         (State::Up, None, None)
     );
 }
@@ -98,7 +98,7 @@ fn a_task_is_not_reached_after_an_error_or_a_long_time() {
     let gone = task.row(at(9), TIMEOUT);
     assert_eq!(gone.state, State::NotReached);
     assert_eq!(
-        (gone.error.as_deref(), gone.steps),
+        (gone.error.as_deref(), gone.steps()),
         (Some("it is gone"), None)
     );
     assert_eq!(
@@ -107,9 +107,9 @@ fn a_task_is_not_reached_after_an_error_or_a_long_time() {
     );
     // After the error, rates begin anew.
     task.record(report(at(10), Ok(after(2.0))));
-    assert_eq!(task.row(at(10), TIMEOUT).steps, None);
+    assert_eq!(task.row(at(10), TIMEOUT).steps(), None);
     task.record(report(at(11), Ok(after(3.0))));
-    assert_eq!(task.row(at(11), TIMEOUT).steps, Some(1.0));
+    assert_eq!(task.row(at(11), TIMEOUT).steps(), Some(1.0));
     let drains = TaskNumbers {
         draining: true,
         ..after(3.0)

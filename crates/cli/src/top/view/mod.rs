@@ -11,15 +11,14 @@ use super::cells::{COLUMNS, seconds, sort};
 use super::tasks::{Row, State};
 
 /// Help, as `?` shows it.
-const HELP: [&str; 11] = [
+const HELP: [&str; 10] = [
     "q, Ctrl-C       end",
     "s, right, left  sort by another column",
     "up, down        scroll",
     "?               this help",
     "",
-    "steps   of clients of the task's server, such as TensorFlow's",
-    "parts   parts of steps over several tasks, such as training",
-    "sent    over the network; shared: read from shared memory",
+    "steps   steps that the task has a part in",
+    "sent    over the network; shared: through shared memory",
     "memory  in use on all devices of the task",
     "contact time since the endpoint answered",
     "waits   the task whose values most receives wait for",
