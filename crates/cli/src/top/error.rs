@@ -41,7 +41,10 @@ impl fmt::Display for PollError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PollError::Resolve(error) => write!(f, "its name has no address: {error}"),
-            PollError::Connect(error) => write!(f, "nothing listens there: {error}"),
+            PollError::Connect(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                write!(f, "nothing listens there")
+            }
+            PollError::Connect(error) => write!(f, "no connection: {error}"),
             PollError::Read(error) => write!(f, "the connection broke: {error}"),
             PollError::Timeout => {
                 write!(f, "no whole answer within {} s", REQUEST_TIMEOUT.as_secs())

@@ -17,7 +17,7 @@ const HELP: [&str; 10] = [
     "up, down        scroll",
     "?               this help",
     "",
-    "steps   steps that the task has a part in",
+    "steps   those that the task has a part in, of all workers and clients",
     "sent    over the network; shared: through shared memory",
     "memory  in use on all devices of the task",
     "contact time since the endpoint answered",
@@ -155,7 +155,7 @@ fn table(rows: &[Row], sorted: usize) -> Table<'static> {
 
 fn help(frame: &mut Frame<'_>) {
     let area = frame.area();
-    let (width, height) = (62.min(area.width), (HELP.len() as u16 + 2).min(area.height));
+    let (width, height) = (72.min(area.width), (HELP.len() as u16 + 2).min(area.height));
     let area = Rect {
         x: (area.width - width) / 2,
         y: (area.height - height) / 2,
