@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::ErrorKind;
 
-use super::http::{MAX_BODY, REQUEST_TIMEOUT};
+use super::limits::{MAX_RESPONSE, REQUEST_TIMEOUT};
 
 /// Why an endpoint gave no numbers. No message has text of the endpoint.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl fmt::Display for PollError {
                 "its answer is no HTTP: give the address of --metrics, not of the server"
             ),
             PollError::Status(status) => write!(f, "it answers with HTTP status {status}"),
-            PollError::TooLong => write!(f, "its answer has more than {} MiB", MAX_BODY >> 20),
+            PollError::TooLong => write!(f, "its answer has more than {} MiB", MAX_RESPONSE >> 20),
             PollError::Truncated => write!(f, "its text ends before its end, '# EOF'"),
             PollError::Malformed { number, reason } => {
                 write!(f, "its text is no OpenMetrics, line {number}: {reason}")

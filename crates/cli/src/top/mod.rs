@@ -4,6 +4,7 @@ mod addresses;
 mod cells;
 mod error;
 mod http;
+mod limits;
 mod live;
 mod metrics;
 mod numbers;

@@ -3,7 +3,8 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::http::{REQUEST_TIMEOUT, request};
+use super::http::request;
+use super::limits::REQUEST_TIMEOUT;
 use super::numbers::TaskNumbers;
 
 /// Size of the stack of a polling thread, in bytes.

@@ -2,19 +2,11 @@
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::error::PollError;
+use super::limits::{MAX_FIELDS, MAX_HEAD, MAX_RESPONSE, REQUEST_TIMEOUT};
 use super::numbers::TaskNumbers;
-
-/// Time limit of a whole request.
-pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum length of a response, in bytes.
-pub(super) const MAX_BODY: u64 = 16 << 20;
-/// Maximum length of the head of a response, in bytes.
-const MAX_HEAD: usize = 16 << 10;
-/// Maximum number of header fields.
-const MAX_FIELDS: usize = 64;
 
 /// Requests the metrics of an address. The text is read one line at a time, and is never in memory as a whole.
 ///
@@ -31,7 +23,7 @@ pub(super) fn request(address: &str) -> Result<TaskNumbers, PollError> {
     let limited = DeadlineReader {
         stream,
         deadline,
-        left: MAX_BODY,
+        left: MAX_RESPONSE,
     };
     let mut response = BufReader::new(limited);
     read_head(&mut response)?;

@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::*;
 

@@ -4,12 +4,8 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use super::error::PollError;
+use super::limits::{MAX_LINE, MAX_PEERS};
 use super::metrics::{Line, Sample, parse_line};
-
-/// Maximum length of a line, in bytes.
-const MAX_LINE: u64 = 1 << 16;
-/// Maximum number of peers that are kept of one task.
-const MAX_PEERS: usize = 1024;
 
 /// Numbers of a task at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
