@@ -12,7 +12,7 @@ mod wait;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
@@ -162,14 +162,28 @@ fn control_characters_of_an_endpoint_are_replaced() {
     }
 }
 
-#[track_caller]
-fn ends(mut child: Child) -> ExitStatus {
-    let mut status = None;
-    until("it does not end", || {
-        status = child.try_wait().unwrap();
-        status.is_some()
-    });
-    status.unwrap()
+/// Program on a terminal, which is killed on drop.
+struct Running(Child);
+
+impl Running {
+    /// Waits for the end; returns the exit code.
+    #[track_caller]
+    fn ended(&mut self) -> Option<i32> {
+        let mut status = None;
+        until("it does not end", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // An error is a process that has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn top(arguments: &[&str]) -> Command {
@@ -184,7 +198,7 @@ fn the_screen_is_live_and_ends_on_a_key() {
     for end in ["q", "\u{3}"] {
         let mut terminal = Terminal::open();
         let before = terminal.modes();
-        let child = terminal.start(&mut top(&[&metrics, &hostile(ESCAPES)]));
+        let mut program = Running(terminal.start(&mut top(&[&metrics, &hostile(ESCAPES)])));
         until("no task is shown", || {
             terminal.screen().contains("/job:localhost/task:0")
         });
@@ -198,7 +212,7 @@ fn the_screen_is_live_and_ends_on_a_key() {
         terminal.press("s");
         terminal.press("\u{1b}[C");
         terminal.press(end);
-        assert_eq!(ends(child).code(), Some(0));
+        assert_eq!(program.ended(), Some(0));
         until("the terminal is not restored", || {
             terminal.is_restored(&before)
         });
@@ -214,11 +228,11 @@ fn a_signal_restores_the_terminal() {
     let (_server, metrics) = server();
     let terminal = Terminal::open();
     let before = terminal.modes();
-    let child = terminal.start(&mut top(&[&metrics]));
+    let mut program = Running(terminal.start(&mut top(&[&metrics])));
     until("no task is shown", || {
         terminal.screen().contains("/job:localhost/task:0")
     });
-    let id = child.id().to_string();
+    let id = program.0.id().to_string();
     assert!(
         Command::new("kill")
             .args(["-s", "TERM", &id])
@@ -226,8 +240,20 @@ fn a_signal_restores_the_terminal() {
             .unwrap()
             .success()
     );
-    assert_eq!(ends(child).code(), Some(143));
+    assert_eq!(program.ended(), Some(143));
     until("the terminal is not restored", || {
         terminal.is_restored(&before)
     });
+}
+
+#[test]
+fn a_lost_terminal_ends_the_program() {
+    let (_server, metrics) = server();
+    let terminal = Terminal::open();
+    let mut program = Running(terminal.start(&mut top(&[&metrics])));
+    until("no task is shown", || {
+        terminal.screen().contains("/job:localhost/task:0")
+    });
+    terminal.hang_up();
+    assert_eq!(program.ended(), Some(1));
 }

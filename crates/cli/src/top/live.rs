@@ -7,7 +7,7 @@ use thalweg_launch::Signals;
 
 use super::poll::{Pollers, report_timeout};
 use super::tasks::Task;
-use super::terminal::Screen;
+use super::terminal::{Screen, wait};
 use super::view::{Choices, draw};
 use crate::failure::Failure;
 
@@ -53,7 +53,8 @@ pub(super) fn show(
             screen.draw(|frame| draw(frame, &mut rows, &mut choices, interval))?;
             drawn = Some(now);
         }
-        if event::poll(KEY_INTERVAL)? {
+        wait(KEY_INTERVAL)?;
+        if event::poll(Duration::ZERO)? {
             match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     if ends(&mut choices, key) {

@@ -6,8 +6,10 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
@@ -22,11 +24,14 @@ pub struct Terminal {
     keys: File,
     slave: File,
     shown: Arc<Mutex<Vec<u8>>>,
+    hung_up: Arc<AtomicBool>,
 }
 
 impl Terminal {
     pub fn open() -> Terminal {
         let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        // A program that inherits it holds its own terminal open.
+        fcntl_setfd(&master, FdFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
@@ -42,17 +47,23 @@ impl Terminal {
         let keys = File::from(master);
         let (mut screen, shown) = (keys.try_clone().unwrap(), Arc::<Mutex<Vec<u8>>>::default());
         let into = shown.clone();
-        // It ends with the process.
+        let hung_up = Arc::<AtomicBool>::default();
+        let over = hung_up.clone();
+        // It ends with the process, or with the first bytes after the end.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 into.lock().unwrap().extend_from_slice(&bytes[..count]);
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
             }
         });
         Terminal {
             keys,
             slave: slave.unwrap(),
             shown,
+            hung_up,
         }
     }
 
@@ -61,6 +72,11 @@ impl Terminal {
         let end = || self.slave.try_clone().unwrap();
         let command = command.stdin(end()).stdout(end()).stderr(end());
         command.spawn().unwrap()
+    }
+
+    /// Ends the terminal, as a lost connection does, once a program has written again.
+    pub fn hang_up(self) {
+        self.hung_up.store(true, Ordering::Relaxed);
     }
 
     /// Presses keys.
@@ -113,6 +129,7 @@ impl Terminal {
                 t.control_modes,
             )
         };
-        modes(&now) == modes(before) && self.shown().contains(LEAVE_SCREEN)
+        let (shown, cursor) = (self.shown(), "\u{1b}[?25h");
+        modes(&now) == modes(before) && shown.contains(LEAVE_SCREEN) && shown.contains(cursor)
     }
 }

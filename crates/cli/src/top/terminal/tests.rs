@@ -4,7 +4,7 @@
 mod pseudo;
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::*;
 use pseudo::Terminal;
