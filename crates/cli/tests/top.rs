@@ -14,6 +14,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use support::server_process::ServerProcess;
@@ -166,6 +167,13 @@ fn control_characters_of_an_endpoint_are_replaced() {
 struct Running(Child);
 
 impl Running {
+    /// Sends SIGTERM.
+    fn signal(&self) {
+        let id = self.0.id().to_string();
+        let sent = Command::new("kill").args(["-s", "TERM", &id]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// Waits for the end; returns the exit code.
     #[track_caller]
     fn ended(&mut self) -> Option<i32> {
@@ -232,18 +240,29 @@ fn a_signal_restores_the_terminal() {
     until("no task is shown", || {
         terminal.screen().contains("/job:localhost/task:0")
     });
-    let id = program.0.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-s", "TERM", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
+    program.signal();
     assert_eq!(program.ended(), Some(143));
     until("the terminal is not restored", || {
         terminal.is_restored(&before)
     });
+}
+
+#[test]
+fn a_signal_ends_the_program_where_nobody_reads_the_terminal() {
+    let (_server, metrics) = server();
+    let mut terminal = Terminal::open();
+    let before = terminal.modes();
+    let mut program = Running(terminal.start(&mut top(&[&metrics])));
+    until("no task is shown", || {
+        terminal.screen().contains("/job:localhost/task:0")
+    });
+    terminal.stall();
+    // Each draws the help, or the table over it, until the terminal takes no more.
+    terminal.press(&"?".repeat(1000));
+    std::thread::sleep(Duration::from_secs(1));
+    program.signal();
+    assert_eq!(program.ended(), Some(143));
+    assert!(terminal.has_modes(&before));
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Loop of the live screen: reports of endpoints, keys and signals.
 
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal::disable_raw_mode;
 use thalweg_launch::Signals;
 
 use super::poll::{Pollers, report_timeout};
@@ -15,6 +17,9 @@ use crate::failure::Failure;
 const KEY_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval at which the screen is drawn without a key.
 const DRAW_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time within which the screen ends after a signal.
+const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// Why the screen ends.
 pub(super) enum End {
@@ -32,12 +37,12 @@ pub(super) fn show(
     tasks: &mut [Task],
     interval: Duration,
 ) -> Result<End, Failure> {
-    let mut signals = Signals::catch()?;
+    let signals = watch_signals()?;
     let mut screen = Screen::open()?;
     let mut choices = Choices::default();
     let mut drawn: Option<Instant> = None;
     loop {
-        if let Some(&signal) = signals.pending().first() {
+        if let Ok(signal) = signals.try_recv() {
             return Ok(End::Signal(signal));
         }
         while let Some(report) = pollers.next(Duration::ZERO) {
@@ -67,6 +72,29 @@ pub(super) fn show(
             }
         }
     }
+}
+
+/// Returns the signals that end the screen. A terminal that nobody reads blocks each write to it, so a screen that does
+/// not end in time is ended with the process.
+fn watch_signals() -> std::io::Result<Receiver<i32>> {
+    let mut signals = Signals::catch()?;
+    let (sender, caught) = channel();
+    // The thread ends with the process.
+    std::thread::Builder::new()
+        .name("thalweg-signals".to_owned())
+        .spawn(move || {
+            loop {
+                if let Some(&signal) = signals.pending().first() {
+                    let _ = sender.send(signal);
+                    std::thread::sleep(END_LIMIT);
+                    // What is written to the terminal would block too.
+                    let _ = disable_raw_mode();
+                    std::process::exit(128 + signal);
+                }
+                std::thread::sleep(KEY_INTERVAL);
+            }
+        })?;
+    Ok(caught)
 }
 
 /// Takes a key. Returns `true` if it ends the screen.

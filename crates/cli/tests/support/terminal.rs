@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -25,6 +26,7 @@ pub struct Terminal {
     slave: File,
     shown: Arc<Mutex<Vec<u8>>>,
     hung_up: Arc<AtomicBool>,
+    stalled: Arc<AtomicBool>,
 }
 
 impl Terminal {
@@ -49,6 +51,8 @@ impl Terminal {
         let into = shown.clone();
         let hung_up = Arc::<AtomicBool>::default();
         let over = hung_up.clone();
+        let stalled = Arc::<AtomicBool>::default();
+        let halted = stalled.clone();
         // It ends with the process, or with the first bytes after the end.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -57,6 +61,9 @@ impl Terminal {
                 if over.load(Ordering::Relaxed) {
                     return;
                 }
+                while halted.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
             }
         });
         Terminal {
@@ -64,6 +71,7 @@ impl Terminal {
             slave: slave.unwrap(),
             shown,
             hung_up,
+            stalled,
         }
     }
 
@@ -72,6 +80,11 @@ impl Terminal {
         let end = || self.slave.try_clone().unwrap();
         let command = command.stdin(end()).stdout(end()).stderr(end());
         command.spawn().unwrap()
+    }
+
+    /// Reads nothing more, as a connection that hangs, once a program has written again.
+    pub fn stall(&self) {
+        self.stalled.store(true, Ordering::Relaxed);
     }
 
     /// Ends the terminal, as a lost connection does, once a program has written again.
@@ -117,19 +130,19 @@ impl Terminal {
         tcgetattr(&self.slave).unwrap()
     }
 
-    /// Checks that the terminal is as it was before a program.
-    #[track_caller]
-    pub fn is_restored(&self, before: &Termios) -> bool {
+    /// `true` if the modes are those of before a program.
+    pub fn has_modes(&self, before: &Termios) -> bool {
         let now = self.modes();
         let modes = |t: &Termios| {
-            (
-                t.input_modes,
-                t.output_modes,
-                t.local_modes,
-                t.control_modes,
-            )
+            let local = t.local_modes;
+            (t.input_modes, t.output_modes, local, t.control_modes)
         };
+        modes(&now) == modes(before)
+    }
+
+    /// `true` if the terminal is as it was before a program.
+    pub fn is_restored(&self, before: &Termios) -> bool {
         let (shown, cursor) = (self.shown(), "\u{1b}[?25h");
-        modes(&now) == modes(before) && shown.contains(LEAVE_SCREEN) && shown.contains(cursor)
+        self.has_modes(before) && shown.contains(LEAVE_SCREEN) && shown.contains(cursor)
     }
 }
