@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use support::Folder;
+use support::{Folder, errors, ignores};
 use wait::until;
 
 /// Shell code that writes the process ID to a file of the task, atomically.
@@ -59,12 +59,6 @@ fn ends(mut child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn errors(output: &Output) -> String {
-    let text = String::from_utf8(output.stderr.clone()).unwrap();
-    assert!(!text.contains("panicked"), "{text}");
-    text
-}
-
 /// Sends signals to the launcher once both tasks run, and waits for its end.
 fn signalled(options: &[&str], signals: &[&str], script: &str) -> (Output, Folder) {
     let folder = Folder::new("launch");
@@ -78,16 +72,6 @@ fn signalled(options: &[&str], signals: &[&str], script: &str) -> (Output, Folde
     let output = ends(child);
     assert!(tasks.iter().all(|&task| !runs(task)), "a task is left");
     (output, folder)
-}
-
-/// `true` if the tests were started with a signal ignored, as `nohup` and a shell's `&` do.
-fn ignores(signal: u32) -> bool {
-    let told = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = told
-        .lines()
-        .find_map(|l| l.strip_prefix("SigIgn:"))
-        .unwrap();
-    u64::from_str_radix(line.trim(), 16).unwrap() >> (signal - 1) & 1 != 0
 }
 
 /// Script that saves on SIGTERM and ends.

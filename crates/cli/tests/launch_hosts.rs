@@ -11,6 +11,17 @@ use std::process::{Command, Output};
 use support::fake_ssh::FakeSsh;
 use wait::until;
 
+/// Flags of two ranks, one of them on another host.
+const TWO_HOSTS: [&str; 7] = [
+    "-np",
+    "2",
+    "-H",
+    "localhost:1,other:1",
+    "--unprotected-network",
+    "--grace",
+    "1",
+];
+
 /// Launches ranks.
 fn launch(ssh: &FakeSsh, options: &[&str], command: &[&str]) -> Output {
     ssh.launcher("hvd", options, command).output().unwrap()
@@ -102,16 +113,7 @@ fn hosts_with_too_few_slots_are_an_error() {
 fn a_host_that_cannot_be_reached_is_named_with_the_reason() {
     let folder = FakeSsh::new("lost");
     folder.script("echo no route to $1 >&2\nexit 255\n");
-    let options = [
-        "-np",
-        "2",
-        "-H",
-        "localhost:1,other:1",
-        "--unprotected-network",
-        "--grace",
-        "1",
-    ];
-    let done = launch(&folder, &options, &["sleep", "300"]);
+    let done = launch(&folder, &TWO_HOSTS, &["sleep", "300"]);
     assert_eq!(done.status.code(), Some(1), "{done:?}");
     let errors = String::from_utf8(done.stderr).unwrap();
     let told = "the host 'other' is not reached: ./ssh ended with status 255: no route to other";
@@ -197,18 +199,9 @@ fn keys_named_by_the_environment_protect_the_launcher_too() {
 #[test]
 fn a_killed_rank_of_another_host_is_the_status_and_no_process_outlives_the_launcher() {
     let folder = FakeSsh::new("rank ends");
-    let options = [
-        "-np",
-        "2",
-        "-H",
-        "localhost:1,other:1",
-        "--unprotected-network",
-        "--grace",
-        "1",
-    ];
     let script = r#"touch "$THALWEG_TEST_MARK/rank$HOROVOD_RANK"; "#;
     let killed = format!("{script} [ $HOROVOD_RANK = 0 ] || kill -9 $$; exec sleep 300");
-    let done = launch(&folder, &options, &["sh", "-c", &killed]);
+    let done = launch(&folder, &TWO_HOSTS, &["sh", "-c", &killed]);
     assert_eq!(done.status.code(), Some(137), "{done:?}");
     let errors = String::from_utf8(done.stderr).unwrap();
     assert!(
@@ -220,7 +213,7 @@ fn a_killed_rank_of_another_host_is_the_status_and_no_process_outlives_the_launc
     (0..2).for_each(|rank| fs::remove_file(folder.0.join(&format!("rank{rank}"))).unwrap());
     let deaf = format!("trap '' TERM; {script} while :; do sleep 0.05; done");
     let mut child = folder
-        .launcher("hvd", &options, &["sh", "-c", &deaf])
+        .launcher("hvd", &TWO_HOSTS, &["sh", "-c", &deaf])
         .spawn()
         .unwrap();
     for rank in ["rank0", "rank1"] {

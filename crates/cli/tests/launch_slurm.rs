@@ -11,8 +11,8 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 
 use slurm::Slurm;
-use support::Folder;
 use support::fake_ssh::{FakeSsh, write_script};
+use support::{Folder, errors, said};
 use wait::until;
 
 /// Folder with a fake `srun`. The hosts are addresses of this one.
@@ -63,19 +63,6 @@ impl FakeSlurm {
     fn run(&self, options: &[&str], command: &[&str]) -> Output {
         self.launcher(options, command).output().unwrap()
     }
-}
-
-#[track_caller]
-fn errors(output: &Output) -> String {
-    let text = String::from_utf8(output.stderr.clone()).unwrap();
-    assert!(!text.contains("panicked"), "{text}");
-    text
-}
-
-#[track_caller]
-fn said(output: &Output) -> String {
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::fs;
 use std::process::Output;
 
 use support::fake_ssh::{FakeSsh, write_script};
+use support::{errors, said};
 use wait::until;
 
 /// Fake ssh, and a file with two hosts.
@@ -34,19 +35,6 @@ fn launch(ssh: &FakeSsh, options: &[&str], script: &str) -> Output {
     let options = [&FLAGS[..], &["--workers", "2"], options].concat();
     let command = ["sh", "-c", script, "task"];
     ssh.launcher("ssh", &options, &command).output().unwrap()
-}
-
-#[track_caller]
-fn errors(output: &Output) -> String {
-    let text = String::from_utf8(output.stderr.clone()).unwrap();
-    assert!(!text.contains("panicked"), "{text}");
-    text
-}
-
-#[track_caller]
-fn said(output: &Output) -> String {
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[test]

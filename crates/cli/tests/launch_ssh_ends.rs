@@ -9,6 +9,7 @@ use std::fs;
 use std::process::{Child, Command, Output};
 
 use support::fake_ssh::FakeSsh;
+use support::{errors, ignores};
 use wait::until;
 
 /// Launch of a server on host a, and workers on a and b.
@@ -72,23 +73,6 @@ impl Launch {
         assert_eq!(self.ssh.processes(), []);
         (self.launcher.wait_with_output().unwrap(), self.ssh)
     }
-}
-
-#[track_caller]
-fn errors(output: &Output) -> String {
-    let text = String::from_utf8(output.stderr.clone()).unwrap();
-    assert!(!text.contains("panicked"), "{text}");
-    text
-}
-
-/// `true` if the tests were started with a signal ignored, as `nohup` and a shell's `&` do.
-fn ignores(signal: u32) -> bool {
-    let told = fs::read_to_string("/proc/self/status").unwrap();
-    let line = told
-        .lines()
-        .find_map(|l| l.strip_prefix("SigIgn:"))
-        .unwrap();
-    u64::from_str_radix(line.trim(), 16).unwrap() >> (signal - 1) & 1 != 0
 }
 
 #[test]

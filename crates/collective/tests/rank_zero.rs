@@ -1,10 +1,13 @@
 //! Ranks that meet at rank 0, by the variables of launchers that run no coordinator.
 
-use std::hash::{BuildHasher, RandomState};
+#[path = "../../../tests/support/ports.rs"]
+mod ports;
+
 use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
+use ports::free_port;
 use thalweg_collective::{ALL_RANKS, CollectiveError, Join, Ranks, ReduceOp, Reduction};
 use thalweg_tensor::DType;
 
@@ -42,17 +45,6 @@ fn srun(rank: usize, size: usize, port: u16) -> Vec<(&'static str, String)> {
         ("SLURM_NODEID", rank.to_string()),
         ("THALWEG_COORDINATOR_PORT", port.to_string()),
     ]
-}
-
-/// Port that nobody listens on; nor on the port after it, which torchrun's coordinator has. They are below the ports that
-/// outgoing connections get, so that no other test takes them.
-fn free_port() -> u16 {
-    let first = 12_000 + (RandomState::new().hash_one(()) % 8_000) as u16;
-    let is_free = |port: u16| TcpListener::bind(("0.0.0.0", port)).is_ok();
-    (first..20_000)
-        .chain(12_000..first)
-        .find(|&port| is_free(port) && is_free(port + 1))
-        .unwrap()
 }
 
 /// Joins ranks with these variables, and returns their sum of rank + 1.

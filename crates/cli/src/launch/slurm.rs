@@ -16,8 +16,8 @@ use crate::output;
 /// Starts the tasks of a job on the hosts of a Slurm allocation, by srun: parameter servers and workers, or ranks (--np). It is run
 /// inside salloc, or in a script of sbatch. All else is as of `launch ssh`.
 ///
-/// Where no flag is given, the variables TF_NUM_PS, TF_NUM_WORKERS, TF_PS_PER_NODE, TF_WORKER_PER_NODE, TF_PS_IN_WORKER, TF_SCRIPT
-/// and TF_FLAGS are.
+/// Without a flag, its variable counts: TF_NUM_PS, TF_NUM_WORKERS, TF_PS_PER_NODE, TF_WORKER_PER_NODE, TF_PS_IN_WORKER, TF_SCRIPT
+/// and TF_FLAGS.
 #[derive(Args)]
 pub(super) struct Slurm {
     /// Prints a script for sbatch that runs this command, and starts nothing.

@@ -37,3 +37,26 @@ pub fn fails(arguments: &[&str]) -> String {
     assert!(said, "{text}");
     text
 }
+
+/// The errors of a program that did not panic.
+#[track_caller]
+pub fn errors(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(!text.contains("panicked"), "{text}");
+    text
+}
+
+/// The output of a program that has succeeded.
+#[track_caller]
+pub fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// `true` if the tests were started with a signal ignored, as `nohup` and a shell's `&` do.
+pub fn ignores(signal: u32) -> bool {
+    let told = std::fs::read_to_string("/proc/self/status").unwrap();
+    let mut lines = told.lines();
+    let line = lines.find_map(|l| l.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(line.trim(), 16).unwrap() >> (signal - 1) & 1 != 0
+}

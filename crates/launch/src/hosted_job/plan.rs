@@ -9,7 +9,7 @@ use super::address::with_port;
 use super::job::HostedJob;
 use crate::error::Result;
 use crate::layout::{
-    HostResources, JobHost, JobShape, PlacedTask, PortChoice, TaskKind, assign, place,
+    HostResources, JobHost, JobShape, PlacedTask, PortChoice, Sharing, TaskKind, assign, place,
 };
 use crate::probe::probe;
 use crate::protocol::{ProbeRequest, StartTask};
@@ -60,6 +60,22 @@ pub(super) struct Places {
     pub(super) ports: PortChoice,
 }
 
+impl Places {
+    /// Chooses the ports, GPUs and cores of the tasks from what each host has.
+    ///
+    /// # Errors
+    /// A host has too few free ports.
+    pub(super) fn assign(&mut self, resources: &[HostResources], sharing: Sharing) -> Result<()> {
+        assign(&mut self.tasks, resources, &self.ports, sharing).map_err(|host| {
+            format!(
+                "the host '{}' has no free port for another task: use --free-ports",
+                self.hosts[host].name
+            )
+            .into()
+        })
+    }
+}
+
 impl HostedJob {
     /// Plans the job, and starts nothing. Ports, GPUs and cores of other hosts are unknown: nothing listens there, and tasks see
     /// all of them.
@@ -77,12 +93,7 @@ impl HostedJob {
                 false => HostResources::default(),
             })
             .collect();
-        assign(
-            &mut places.tasks,
-            &resources,
-            &places.ports,
-            self.options.sharing,
-        )?;
+        places.assign(&resources, self.options.sharing)?;
         let hosts = places.hosts.iter().map(|host| PlannedHost {
             name: host.name.clone(),
             address: self.task_address(host, own),

@@ -10,7 +10,7 @@ use crate::access::command_of_words;
 use crate::error::{LaunchError, Result};
 use crate::job::{JobInput, Supervision, run_tasks};
 use crate::job_exit::JobExit;
-use crate::layout::{JobShape, TaskKind, assign};
+use crate::layout::{JobShape, TaskKind};
 use crate::preflight::{Asker, Endpoint, HostState, ReadyHost, check_network, greet, probe_hosts};
 use crate::process::command_of;
 use crate::protocol::{ProbeRequest, StartTask};
@@ -128,12 +128,7 @@ impl HostedJob {
         let states = self.probe(&mut asker, places, &addresses, own)?;
         let endpoints = self.endpoints(places, &states, &addresses, own);
         let resources: Vec<_> = states.into_iter().map(|state| state.resources).collect();
-        assign(
-            &mut places.tasks,
-            &resources,
-            &places.ports,
-            self.options.sharing,
-        )?;
+        places.assign(&resources, self.options.sharing)?;
         if self.options.check_network && hosts.iter().any(|host| host.link.is_some()) {
             let port = |host: usize| places.tasks.iter().find(|t| t.host == host).map(|t| t.port);
             let with_port = endpoints.into_iter().enumerate();

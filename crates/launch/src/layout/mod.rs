@@ -12,7 +12,7 @@ mod tests;
 
 pub use host_list::JobHost;
 pub use ports::PortChoice;
-pub use resources::{HostResources, Sharing};
+pub use resources::{HostResources, Sharing, assign};
 pub use shape::{ClusterShape, JobShape};
 pub use task::{PlacedTask, TaskKind};
 
@@ -27,17 +27,4 @@ pub fn place(shape: &JobShape, hosts: &[JobHost]) -> Result<Vec<PlacedTask>> {
         JobShape::Cluster(shape) => cluster::place(shape, hosts),
         JobShape::Ranks(ranks) => ranks::place(*ranks, hosts),
     }
-}
-
-/// Chooses the ports, GPUs and cores of placed tasks from what each host has.
-///
-/// # Errors
-/// A host has too few free ports.
-pub fn assign(
-    tasks: &mut [PlacedTask],
-    hosts: &[HostResources],
-    ports: &PortChoice,
-    sharing: Sharing,
-) -> Result<()> {
-    resources::assign(tasks, hosts, ports, sharing)
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::ports::PortChoice;
 use super::task::{PlacedTask, TaskKind};
-use crate::error::Result;
 
 /// Resources of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,16 +25,16 @@ pub struct Sharing {
     pub bind_cores: bool,
 }
 
-/// Chooses the ports, GPUs and cores of tasks.
+/// Chooses the ports, GPUs and cores of placed tasks from what each host has.
 ///
 /// # Errors
-/// A host has too few free ports.
-pub(super) fn assign(
+/// The number of a host that has too few free ports.
+pub fn assign(
     tasks: &mut [PlacedTask],
     hosts: &[HostResources],
     ports: &PortChoice,
     sharing: Sharing,
-) -> Result<()> {
+) -> Result<(), usize> {
     for (number, host) in hosts.iter().enumerate() {
         let mut own: Vec<&mut PlacedTask> = tasks.iter_mut().filter(|t| t.host == number).collect();
         let mut used = host.taken_ports.clone();
@@ -46,8 +45,7 @@ pub(super) fn assign(
                 TaskKind::Rank => continue,
             };
             let free = candidates.iter().find(|port| !used.contains(port));
-            let none = "a host has no free port for another task: use --free-ports";
-            task.port = *free.ok_or(none)?;
+            task.port = *free.ok_or(number)?;
             used.insert(task.port);
         }
         for task in &mut own {

@@ -147,7 +147,7 @@ pub(super) struct Record {
     pub(super) data: Vec<u8>,
     /// Its number or offset; `None` for a whole file.
     pub(super) place: Option<u64>,
-    /// What counts the data.
+    /// Memory that is accounted for the data.
     _held: Reservation,
 }
 

@@ -24,7 +24,7 @@ const HELP: [&str; 10] = [
     "waits   the task whose values most receives wait for",
 ];
 
-/// What the keys have chosen.
+/// Order of rows, scroll position and help, which keys change.
 #[derive(Debug, Default)]
 pub(super) struct Choices {
     /// Index of the column that rows are sorted by.
