@@ -1,6 +1,8 @@
 //! Launcher of jobs: it starts processes together, shows their output, and ends them together.
 //!
 //! - [`HostedJob`]: servers and workers, or ranks that exchange values by collectives, on this host and others.
+//! - [`MpiJob`]: the same, started by `mpirun` or `srun`.
+//! - [`KubernetesJob`]: manifests of such a job.
 //! - [`ElasticJob`]: workers that are started, replaced and let go while the job runs.
 //!
 //! Tasks of other hosts are started by an agent, which the launcher runs there ([`run_agent`], `thalweg launch agent`).
@@ -39,7 +41,9 @@ mod error;
 mod hosted_job;
 mod job;
 mod job_exit;
+mod kubernetes;
 mod layout;
+mod mpi;
 mod output_files;
 mod preflight;
 mod probe;
@@ -63,7 +67,9 @@ pub use elastic::ElasticJob;
 pub use error::{LaunchError, Result};
 pub use hosted_job::{HostedJob, JobOptions, JobPlan, PlannedHost, PlannedTask};
 pub use job_exit::JobExit;
+pub use kubernetes::{KubernetesJob, PodOptions, PodRestart, PodTasks};
 pub use layout::{ClusterShape, JobHost, JobShape, PlacedTask, Sharing, TaskKind};
+pub use mpi::{MpiJob, MpiKind, MpiOptions, MpiPlan, run_member};
 pub use program::program_path;
 pub use screen::WRITE_TIMEOUT;
 pub use secret::job_secret;

@@ -30,6 +30,50 @@ pub(crate) fn separate(command: &mut Command) {
     let _ = command;
 }
 
+/// Makes this process die with its parent (Linux).
+///
+/// # Errors
+/// The parent has ended.
+#[cfg(unix)]
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{getppid, set_parent_process_death_signal};
+        let parent = getppid();
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The signal is not sent for a parent that has died before this call.
+        if getppid() != parent {
+            return Err(rustix::io::Errno::SRCH.into());
+        }
+    }
+    Ok(())
+}
+
+/// Replaces this process by a command. Returns only an error.
+///
+/// # Errors
+/// The program cannot be started.
+#[cfg(unix)]
+pub(crate) fn become_program(command: &mut Command) -> io::Result<u8> {
+    Err(std::os::unix::process::CommandExt::exec(command))
+}
+
+/// Does nothing: the system has no such signal.
+#[cfg(not(unix))]
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    Ok(())
+}
+
+/// Runs a command in place of this process, which has no more to do. Returns its exit code.
+///
+/// # Errors
+/// The program cannot be started.
+#[cfg(not(unix))]
+pub(crate) fn become_program(command: &mut Command) -> io::Result<u8> {
+    let status = command.status()?;
+    Ok(u8::try_from(exit_code(status)).unwrap_or(1))
+}
+
 /// Command of a task on this host.
 pub(crate) fn command_of(start: &StartTask) -> Command {
     let mut command = Command::new(&start.program);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use thalweg_launch::{HostedJob, JobExit, JobPlan, PlannedTask, shell_quoted};
+use thalweg_launch::{HostedJob, JobExit, JobPlan, MpiPlan, PlannedTask, shell_quoted};
 
 use crate::failure::Failure;
 use crate::{output, table};
@@ -31,6 +31,21 @@ impl Explain {
             true => output::line(format_args!("{:#}", plan_json(plan))),
             false => output::text(&plan_text(plan)),
         }
+    }
+}
+
+impl Explain {
+    /// Prints a plan of a job that `mpirun` starts.
+    pub(super) fn show_mpi(&self, plan: &MpiPlan) -> Result<(), Failure> {
+        if self.json {
+            let mut all = plan_json(&plan.job);
+            all["mpi"] = json!(plan.kind.to_string());
+            all["command"] = json!(plan.command);
+            all["env"] = env_json(&plan.env);
+            return output::line(format_args!("{all:#}"));
+        }
+        let line = command_line(&plan.env, &plan.command);
+        output::text(&format!("{}{}: {line}\n", plan_text(&plan.job), plan.kind))
     }
 }
 
@@ -74,14 +89,22 @@ fn plan_text(plan: &JobPlan) -> String {
         text += &format!("agent of {}: {}\n", host.name, quoted(&host.access));
     }
     for task in &plan.tasks {
-        let set = task
-            .env
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        let words: Vec<String> = set.chain(task.command.iter().cloned()).collect();
-        text += &format!("{}: env {}\n", task.place.name(), quoted(&words));
+        let line = command_line(&task.env, &task.command);
+        text += &format!("{}: {line}\n", task.place.name());
     }
     text
+}
+
+/// A command with its variables, for a shell.
+fn command_line(env: &[(String, String)], command: &[String]) -> String {
+    let set = env.iter().map(|(name, value)| format!("{name}={value}"));
+    let words: Vec<String> = set.chain(command.iter().cloned()).collect();
+    format!("env {}", quoted(&words))
+}
+
+fn env_json(env: &[(String, String)]) -> serde_json::Value {
+    let all = env.iter().map(|(name, value)| (name.clone(), json!(value)));
+    serde_json::Value::Object(all.collect())
 }
 
 fn plan_json(plan: &JobPlan) -> serde_json::Value {
@@ -90,11 +113,6 @@ fn plan_json(plan: &JobPlan) -> serde_json::Value {
         .iter()
         .map(|host| json!({"name": host.name, "address": host.address, "agent": host.access}));
     let tasks = plan.tasks.iter().map(|task| {
-        let env: serde_json::Map<_, _> = task
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), json!(value)))
-            .collect();
         json!({
             "task": task.place.name(),
             "job": task.place.kind.to_string(),
@@ -104,7 +122,7 @@ fn plan_json(plan: &JobPlan) -> serde_json::Value {
             "gpus": task.place.gpus,
             "cores": task.place.cores,
             "command": task.command,
-            "env": env,
+            "env": env_json(&task.env),
         })
     });
     json!({"hosts": hosts.collect::<Vec<_>>(), "tasks": tasks.collect::<Vec<_>>()})

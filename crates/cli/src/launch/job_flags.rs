@@ -85,21 +85,10 @@ impl TaskFlags {
     /// # Errors
     /// A variable is not set.
     pub(super) fn options(&self, is_ranks: bool) -> Result<JobOptions, Failure> {
-        let set = |text: &String| match text.split_once('=') {
-            Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-            Some(_) => Err(Failure::from(format!(
-                "--env {text}: a variable has a name"
-            ))),
-            None => match std::env::var(text) {
-                Ok(value) => Ok((text.clone(), value)),
-                Err(e) => Err(format!("--env {text}: {e}: give --env {text}=VALUE").into()),
-            },
-        };
-        let env: Result<Vec<_>, Failure> = self.env.iter().map(set).collect();
         Ok(JobOptions {
             grace: seconds(self.grace),
             output_dir: self.output_dir.clone(),
-            env: env?,
+            env: variables_of(&self.env)?,
             sharing: Sharing {
                 split_gpus: self.gpus.map_or(!is_ranks, |gpus| gpus == Gpus::Split),
                 bind_cores: self.bind == Bind::Cores,
@@ -135,6 +124,24 @@ impl NetworkFlags {
             ..options
         })
     }
+}
+
+/// Variables by the values of a flag `--env`.
+///
+/// # Errors
+/// A text has no name; a variable is not set.
+pub(super) fn variables_of(flags: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let set = |text: &String| match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) => Err(Failure::from(format!(
+            "--env {text}: a variable has a name"
+        ))),
+        None => match std::env::var(text) {
+            Ok(value) => Ok((text.clone(), value)),
+            Err(e) => Err(format!("--env {text}: {e}: give --env {text}=VALUE").into()),
+        },
+    };
+    flags.iter().map(set).collect()
 }
 
 /// Folder of keys that the environment names. Ranks inherit the variable too.

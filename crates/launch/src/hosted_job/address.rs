@@ -62,7 +62,7 @@ impl HostedJob {
 }
 
 /// An address with a port.
-pub(super) fn with_port(address: &str, port: u16) -> String {
+pub(crate) fn with_port(address: &str, port: u16) -> String {
     match address.contains(':') {
         // IPv6.
         true => format!("[{address}]:{port}"),

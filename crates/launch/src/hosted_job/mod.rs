@@ -7,5 +7,7 @@ mod plan;
 mod rank_job;
 mod run;
 
+pub(crate) use address::with_port;
 pub use job::{HostedJob, JobOptions};
 pub use plan::{JobPlan, PlannedHost, PlannedTask};
+pub(crate) use plan::{cluster_flags, passed_variables, tf_config};

@@ -216,7 +216,10 @@ impl HostedJob {
 }
 
 /// Flags of a task of a cluster.
-fn cluster_flags(task: &PlacedTask, [servers, workers]: &[Vec<String>; 2]) -> Vec<String> {
+pub(crate) fn cluster_flags(
+    task: &PlacedTask,
+    [servers, workers]: &[Vec<String>; 2],
+) -> Vec<String> {
     [
         ("--job_name", task.kind.to_string()),
         ("--task_index", task.index.to_string()),
@@ -229,7 +232,7 @@ fn cluster_flags(task: &PlacedTask, [servers, workers]: &[Vec<String>; 2]) -> Ve
 }
 
 /// TensorFlow's description of a cluster and of one of its tasks.
-fn tf_config(task: &PlacedTask, [servers, workers]: &[Vec<String>; 2]) -> String {
+pub(crate) fn tf_config(task: &PlacedTask, [servers, workers]: &[Vec<String>; 2]) -> String {
     let mut cluster = json!({ "worker": workers });
     if !servers.is_empty() {
         cluster["ps"] = json!(servers);
@@ -239,7 +242,7 @@ fn tf_config(task: &PlacedTask, [servers, workers]: &[Vec<String>; 2]) -> String
 }
 
 /// Variables that the user has set for all tasks. Another host has an environment of its own.
-fn passed_variables() -> Vec<(String, String)> {
+pub(crate) fn passed_variables() -> Vec<(String, String)> {
     let all = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     all.filter(|(name, _)| {
