@@ -12,6 +12,8 @@ use std::process::{Child, Command, Output};
 
 use support::fake_ssh::FakeSsh;
 use support::{fails, works};
+use thalweg_collective::{ALL_RANKS, Join, Ranks, ReduceOp, Reduction};
+use thalweg_tensor::DType;
 use wait::until;
 
 /// Runs a test with each MPI that is installed.
@@ -72,6 +74,67 @@ fn ranks_have_their_numbers_and_meet_at_rank_zero() {
         }
         assert_eq!(folder.processes(), []);
     });
+}
+
+/// Variable that turns the test `rank` into a rank.
+const IS_RANK: &str = "MPI_TEST_RANK";
+
+/// Process of a rank that `mpirun` starts, and no test by itself.
+#[test]
+fn rank() {
+    if std::env::var_os(IS_RANK).is_none() {
+        return;
+    }
+    let mut ranks = Ranks::join(&Join::from_env().unwrap()).unwrap();
+    let mut value = [ranks.rank() as f32 + 1.0];
+    let bytes = bytemuck::cast_slice_mut(&mut value);
+    let sum = Reduction::of(ReduceOp::Sum);
+    ranks
+        .all_reduce(ALL_RANKS, "sum", bytes, DType::F32, sum)
+        .unwrap();
+    println!("rank {} has the sum {}", ranks.rank(), value[0]);
+}
+
+#[test]
+fn programs_without_mpi_meet_and_exchange_values() {
+    with_each_mpi(|mpirun, _| {
+        let own = std::env::current_exe().unwrap();
+        let done = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+            .args(["launch", "mpi", "--mpirun", mpirun, "-np", "3", "--"])
+            .arg(own)
+            .args(["--exact", "rank", "--nocapture"])
+            .env(IS_RANK, "1")
+            .output()
+            .unwrap();
+        let text = said(&done);
+        for rank in 0..3 {
+            let line = format!("rank {rank} has the sum 6");
+            assert!(text.contains(&line), "{text}");
+        }
+    });
+}
+
+#[test]
+fn a_real_slurm_places_servers_and_workers() {
+    let nodes = Command::new("sinfo")
+        .args(["-h", "-t", "idle", "-o", "%D"])
+        .output();
+    let idle = nodes.map(|o| String::from_utf8_lossy(&o.stdout).trim().parse::<u32>());
+    if std::env::var_os("SLURM_CONF").is_none() || !matches!(idle, Ok(Ok(2..))) {
+        println!("SKIPPED: there is no Slurm with two idle nodes (SLURM_CONF)");
+        return;
+    }
+    let done = Command::new("timeout")
+        .args(["60", "salloc", "-N2", "-Q", env!("CARGO_BIN_EXE_thalweg")])
+        .args(["launch", "mpi", "--mpi", "srun", "--unprotected-network"])
+        .args(["--workers", "2", "--free-ports", "--", "sh", "-c"])
+        .args([r#"echo "$SLURMD_NODENAME $2 $4""#, "task"])
+        .output()
+        .unwrap();
+    let text = said(&done);
+    for line in ["node1 ps 0", "node1 worker 0", "node2 worker 1"] {
+        assert!(text.lines().any(|l| l.ends_with(line)), "{text}");
+    }
 }
 
 #[test]

@@ -81,6 +81,8 @@ impl LaunchLine<'_> {
             &format!("--ntasks={}", self.processes()),
             "--distribution=arbitrary",
             &format!("--nodelist={}", list.join(",")),
+            // The places say how many tasks a host has, not the number of cores that the job asked for.
+            "--overcommit",
             "--overlap",
             "--cpu-bind=none",
             "--kill-on-bad-exit=1",

@@ -66,7 +66,7 @@ fn each_mpi_has_its_own_command_line() {
     assert_eq!(
         words(MpiKind::Srun, true),
         format!(
-            "srun --mpi=pmi2 --nodes=2 --ntasks=3 --distribution=arbitrary --nodelist=a,a,b --overlap --cpu-bind=none \
+            "srun --mpi=pmi2 --nodes=2 --ntasks=3 --distribution=arbitrary --nodelist=a,a,b --overcommit --overlap --cpu-bind=none \
              --kill-on-bad-exit=1 --quiet {member}"
         )
     );
