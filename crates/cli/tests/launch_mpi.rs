@@ -1,8 +1,11 @@
 //! `thalweg launch mpi`: ranks, servers and workers that Open MPI and MPICH start.
 //!
-//! An MPI that is not installed is skipped with a message; with `REQUIRE_MPI=1` that is a failure.
+//! An MPI that is not installed is skipped with a message; with `REQUIRE_MPI=1` that is a failure. The same holds for
+//! Slurm and `REQUIRE_SLURM=1`.
 #![cfg(target_os = "linux")]
 
+#[path = "../../../tests/support/slurm.rs"]
+mod slurm;
 mod support;
 #[path = "../../../tests/support/wait.rs"]
 mod wait;
@@ -10,6 +13,7 @@ mod wait;
 use std::fs;
 use std::process::{Child, Command, Output};
 
+use slurm::Slurm;
 use support::fake_ssh::FakeSsh;
 use support::{fails, works};
 use thalweg_collective::{ALL_RANKS, Join, Ranks, ReduceOp, Reduction};
@@ -116,15 +120,11 @@ fn programs_without_mpi_meet_and_exchange_values() {
 
 #[test]
 fn a_real_slurm_places_servers_and_workers() {
-    let nodes = Command::new("sinfo")
-        .args(["-h", "-t", "idle", "-o", "%D"])
-        .output();
-    let idle = nodes.map(|o| String::from_utf8_lossy(&o.stdout).trim().parse::<u32>());
-    if std::env::var_os("SLURM_CONF").is_none() || !matches!(idle, Ok(Ok(2..))) {
-        println!("SKIPPED: there is no Slurm with two idle nodes (SLURM_CONF)");
+    let Some(slurm) = Slurm::start("launch-mpi", 2) else {
         return;
-    }
-    let done = Command::new("timeout")
+    };
+    let done = slurm
+        .command("timeout")
         .args(["60", "salloc", "-N2", "-Q", env!("CARGO_BIN_EXE_thalweg")])
         .args(["launch", "mpi", "--mpi", "srun", "--unprotected-network"])
         .args(["--workers", "2", "--free-ports", "--", "sh", "-c"])

@@ -2,12 +2,13 @@
 
 use thalweg_launch_env::variables;
 
-use super::pods::TASK_INDEX;
 use crate::error::Result;
 
 /// Maximum length of a job's name: Kubernetes appends to it, and a label has 63 characters at most.
 const MAX_JOB_NAME: usize = 40;
 
+/// Variable with the number of a Pod among those of its kind.
+pub(super) const TASK_INDEX: &str = "THALWEG_TASK_INDEX";
 /// Variables that the launcher sets.
 const OWN: [&str; 7] = [
     TASK_INDEX,

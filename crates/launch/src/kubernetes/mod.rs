@@ -5,6 +5,7 @@
 
 mod check;
 mod job;
+mod manifests;
 mod pods;
 #[cfg(test)]
 mod tests;

@@ -3,12 +3,11 @@
 use serde_json::{Value, json};
 use thalweg_launch_env::variables;
 
+use super::check::TASK_INDEX;
 use super::job::{KubernetesJob, PodRestart, RANK_PORT, SERVER_PORT, WORKER_PORT};
 use crate::error::Result;
 use crate::layout::TaskKind;
 
-/// Variable with the number of a Pod among those of its kind.
-pub(super) const TASK_INDEX: &str = "THALWEG_TASK_INDEX";
 /// Variable of the GPUs that a program sees.
 const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 /// Folder of the keys.
