@@ -15,7 +15,7 @@ use std::process::{Child, Command, Output};
 
 use slurm::Slurm;
 use support::fake_ssh::FakeSsh;
-use support::{fails, works};
+use support::{Folder, fails, works};
 use thalweg_collective::{ALL_RANKS, Join, Ranks, ReduceOp, Reduction};
 use thalweg_tensor::DType;
 use wait::until;
@@ -180,10 +180,10 @@ fn the_status_is_that_of_mpirun_and_all_tasks_end() {
 }
 
 /// Starts three ranks that ignore SIGTERM.
-fn stubborn(mpirun: &str, folder: &FakeSsh) -> Child {
+fn stubborn(mpirun: &str, folder: &FakeSsh, options: &[&str]) -> Child {
     let script = r#"trap '' TERM INT
         touch "$T/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; while :; do sleep 0.05; done"#;
-    let child = launcher(mpirun, folder, &["-np", "3"], script).spawn();
+    let child = launcher(mpirun, folder, options, script).spawn();
     for rank in ["0", "1", "2"] {
         until("a rank does not start", || folder.0.join(rank).exists());
     }
@@ -193,7 +193,7 @@ fn stubborn(mpirun: &str, folder: &FakeSsh) -> Child {
 #[test]
 fn a_signal_ends_mpirun_and_all_tasks() {
     with_each_mpi(|mpirun, folder| {
-        let child = stubborn(mpirun, folder);
+        let child = stubborn(mpirun, folder, &["-np", "3"]);
         let secret_is_hidden = folder.processes().iter().all(|(_, line)| {
             !line
                 .split(|c: char| !c.is_ascii_hexdigit())
@@ -212,7 +212,66 @@ fn a_signal_ends_mpirun_and_all_tasks() {
 #[test]
 fn no_process_outlives_a_killed_launcher() {
     with_each_mpi(|mpirun, folder| {
-        let mut child = stubborn(mpirun, folder);
+        let mut child = stubborn(mpirun, folder, &["-np", "3"]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        until("a process outlives its launcher", || {
+            folder.processes().is_empty()
+        });
+    });
+}
+
+/// Options of a job on this host and another, which a fake ssh leads to this one too. It drops the launcher's variables.
+fn on_two_hosts(mpirun: &str) -> (FakeSsh, Vec<String>) {
+    // Open MPI takes no program whose path has blanks.
+    let folder = FakeSsh(Folder::new(&format!("two_hosts_{mpirun}")));
+    let log = folder.0.at("log");
+    // Options come before the host. Open MPI's command is in several words.
+    folder.script(&format!(
+        "echo \"$*\" >> \"{log}\"\nwhile case $1 in -*) ;; *) false;; esac; do shift; done\nshift\n\
+         unset THALWEG_JOB_SECRET THALWEG_TASK_TABLE THALWEG_COORDINATOR SET\nexec sh -c \"$*\"\n"
+    ));
+    let args = match mpirun {
+        "mpirun.openmpi" => format!("--mca plm_rsh_agent {}", folder.0.at("ssh")),
+        _ => format!("-launcher ssh -launcher-exec {}", folder.0.at("ssh")),
+    };
+    let all = [
+        "--mpirun-args",
+        &args,
+        "--unprotected-network",
+        "--address",
+        "127.0.0.1",
+        "-H",
+        "localhost:1,other:2",
+        "-np",
+        "3",
+    ];
+    (folder, all.map(str::to_owned).to_vec())
+}
+
+#[test]
+fn ranks_of_other_hosts_get_the_variables_and_no_command_line_the_secret() {
+    with_each_mpi(|mpirun, _| {
+        let (folder, options) = on_two_hosts(mpirun);
+        let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
+        options.extend(["--env", "SET=it's set"]);
+        let script = r#"echo "at $THALWEG_COORDINATOR ${#THALWEG_JOB_SECRET} $SET""#;
+        let text = said(&launch(mpirun, &folder, &options, script));
+        let count = text.matches("at 127.0.0.1 32 it's set").count();
+        assert_eq!(count, 3, "{text}");
+        let log = folder.log().unwrap();
+        assert!(log.contains("other"), "{log}");
+        let words = log.split(|c: char| !c.is_ascii_hexdigit());
+        assert_eq!(words.filter(|w| w.len() == 32).count(), 0, "{log}");
+    });
+}
+
+#[test]
+fn no_process_of_another_host_outlives_a_killed_launcher() {
+    with_each_mpi(|mpirun, _| {
+        let (folder, options) = on_two_hosts(mpirun);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let mut child = stubborn(mpirun, &folder, &options);
         child.kill().unwrap();
         child.wait().unwrap();
         until("a process outlives its launcher", || {
