@@ -53,9 +53,23 @@ enum Gpus {
     Split,
 }
 
-/// Flags of jobs on several hosts.
+/// Flags of jobs on several hosts, which the launcher's agents check before the start.
 #[derive(Args)]
 pub(super) struct NetworkFlags {
+    #[command(flatten)]
+    addresses: AddressFlags,
+    /// Does not check before the start that all hosts reach each other.
+    #[arg(long)]
+    no_network_check: bool,
+    /// Seconds in which all hosts answer.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    start_timeout: u32,
+}
+
+/// Flags of all jobs on several hosts.
+#[derive(Args)]
+pub(super) struct AddressFlags {
     /// Folder of keys that `thalweg protect` has made, on all hosts. Ranks and the launcher communicate over TLS; the programs
     /// of a cluster get it as the variable THALWEG_PROTECTION, and a flag of their own. Without this flag, that variable names
     /// the folder.
@@ -67,16 +81,9 @@ pub(super) struct NetworkFlags {
     /// The address of this host that tasks of others reach. Without it, the one from which the first of them is reached.
     #[arg(long, value_name = "IP")]
     address: Option<IpAddr>,
-    /// Does not check before the start that all hosts reach each other.
-    #[arg(long)]
-    no_network_check: bool,
     /// Path of the program thalweg on the other hosts. Without it, that of this one.
     #[arg(long, value_name = "PATH")]
     agent: Option<String>,
-    /// Seconds in which all hosts answer.
-    #[arg(long, default_value_t = 60, value_name = "SECONDS",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    start_timeout: u32,
 }
 
 impl TaskFlags {
@@ -102,6 +109,25 @@ impl TaskFlags {
 impl NetworkFlags {
     /// Folder of keys.
     pub(super) fn protection(&self) -> Option<PathBuf> {
+        self.addresses.protection()
+    }
+
+    /// Adds these flags to the options of a job.
+    ///
+    /// # Errors
+    /// The path of this program is unknown.
+    pub(super) fn add_to(&self, options: JobOptions) -> Result<JobOptions, Failure> {
+        Ok(JobOptions {
+            check_network: !self.no_network_check,
+            start_timeout: seconds(self.start_timeout),
+            ..self.addresses.add_to(options)?
+        })
+    }
+}
+
+impl AddressFlags {
+    /// Folder of keys.
+    fn protection(&self) -> Option<PathBuf> {
         self.protection.clone().or_else(protection_variable)
     }
 
@@ -118,9 +144,7 @@ impl NetworkFlags {
             protection: self.protection(),
             unprotected_network: self.unprotected_network,
             address: self.address,
-            check_network: !self.no_network_check,
             agent,
-            start_timeout: seconds(self.start_timeout),
             ..options
         })
     }

@@ -9,7 +9,7 @@ use thalweg_launch::{
 };
 
 use super::explain::done;
-use super::job_flags::{NetworkFlags, TaskFlags};
+use super::job_flags::{AddressFlags, TaskFlags};
 use super::shape_flags::ShapeFlags;
 use crate::failure::Failure;
 
@@ -50,7 +50,7 @@ pub(super) struct Mpi {
     #[command(flatten)]
     tasks: TaskFlags,
     #[command(flatten)]
-    network: NetworkFlags,
+    addresses: AddressFlags,
     /// The program of all tasks, and its arguments. A name without a folder is that of a program beside this one, or on the
     /// PATH.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -109,7 +109,7 @@ impl Mpi {
                 Kind::Srun => Access::Srun,
                 _ => Access::Ssh { program: None },
             },
-            options: self.network.add_to(JobOptions {
+            options: self.addresses.add_to(JobOptions {
                 free_ports: self.shape.free_ports,
                 ..options
             })?,

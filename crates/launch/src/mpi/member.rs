@@ -111,4 +111,5 @@ fn share_devices(here: &mut [PlacedTask], table: &TaskTable) -> Result<()> {
         ..HostResources::default()
     };
     assign(here, &[resources], &ports, table.sharing())
+        .map_err(|_| format!("{TABLE} has fewer ports than tasks for this host").into())
 }
