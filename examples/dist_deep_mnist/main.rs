@@ -12,7 +12,7 @@ use clap::Parser;
 use flags::{Flags, Job};
 use thalweg::data::{Mnist, Split};
 use thalweg::dist::{
-    ClusterError, ClusterOptions, ClusterSpec, Protection, Server, ServerOptions, Session, sync,
+    ClusterError, ClusterOptions, ClusterSpec, Server, ServerOptions, Session, sync,
 };
 use thalweg::prelude::*;
 use thalweg::train::hooks::{Every, StopOnSignalHook};
@@ -44,10 +44,9 @@ fn main() -> ExitCode {
 fn run(flags: &Flags) -> Result<()> {
     let jobs = [("ps", &*flags.ps_hosts), ("worker", &*flags.worker_hosts)];
     let cluster = ClusterSpec::from_flags(&jobs)?;
-    let keys = flags.protection.as_ref().map(Protection::from_dir);
     let options = ServerOptions::listening("")
         .session(SessionOptions::new().threads(flags.threads))
-        .protection(keys.transpose()?);
+        .launched(flags.protection.as_deref())?;
     let server = Server::new(cluster, flags.job.name(), flags.task, options)?;
     if flags.job == Job::Ps {
         if flags.sync && flags.task == 0 {

@@ -1,7 +1,7 @@
 //! The process's role: alone, a task of a cluster, or a rank of a job.
 
 use thalweg::dist::limits::Machine;
-use thalweg::dist::{ClusterSpec, Protection, Server, ServerOptions};
+use thalweg::dist::{ClusterSpec, Server, ServerOptions};
 use thalweg::hvd::Hvd;
 use thalweg::parallel::{Process, VariableUpdate};
 use thalweg::prelude::*;
@@ -35,14 +35,9 @@ pub fn process(settings: &Settings) -> Result<Process> {
         ("worker", &*exchange.worker_hosts),
     ];
     let cluster = ClusterSpec::from_flags(&jobs)?;
-    let keys = flags
-        .extensions
-        .protection
-        .as_ref()
-        .map(Protection::from_dir);
     let options = ServerOptions::listening("")
         .session(session.clone())
-        .protection(keys.transpose()?);
+        .launched(flags.extensions.protection.as_deref())?;
     let (name, what) = match job {
         Job::Ps => ("ps", "Running parameter server"),
         _ => ("worker", "Starting worker"),

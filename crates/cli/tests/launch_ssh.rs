@@ -40,8 +40,7 @@ fn launch(ssh: &FakeSsh, options: &[&str], script: &str) -> Output {
 #[test]
 fn each_task_gets_its_flags_its_variables_and_the_folder() {
     let ssh = two_hosts("flags");
-    let script =
-        r#"echo "I am $*|$TF_CONFIG|$GIVEN|$THALWEG_SET|${CUDA_VISIBLE_DEVICES-unset}|$(pwd)""#;
+    let script = r#"echo "I am $*|$TF_CONFIG|$GIVEN|$THALWEG_SET|${CUDA_VISIBLE_DEVICES-unset}|$(pwd)|$THALWEG_UNPROTECTED_NETWORK""#;
     let options = [&FLAGS[..], &["--env", "GIVEN=it's given"]].concat();
     let command = ["sh", "-c", script, "task"];
     let mut launcher = ssh.launcher("ssh", &options, &command);
@@ -75,6 +74,7 @@ fn each_task_gets_its_flags_its_variables_and_the_folder() {
     );
     assert_eq!(parts[2..4], ["it's given", "a b"]);
     assert_eq!(parts[5], ssh.0.path().to_str().unwrap());
+    assert_eq!(parts[6], "1");
     // A server sees no GPU.
     assert_eq!(line("ps 0").split('|').nth(4), Some(""));
     let log = ssh.log().unwrap();

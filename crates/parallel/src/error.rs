@@ -92,6 +92,10 @@ pub enum ParallelError {
     #[cfg(feature = "cluster")]
     #[error(transparent)]
     Server(#[from] thalweg_dist::ServerError),
+    /// The keys of the cluster cannot be read.
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Protection(#[from] thalweg_dist::protection::ProtectionError),
     /// Variables could not be initialized.
     #[error(transparent)]
     Train(#[from] TrainError),

@@ -1,6 +1,9 @@
 //! Process: one that trains alone, a task of a cluster, or a rank.
 
 #[cfg(feature = "cluster")]
+use std::path::Path;
+
+#[cfg(feature = "cluster")]
 use thalweg_dist::{
     ClusterOptions, ClusterSpec, Server, ServerOptions, Session as ClusterSession, sync,
 };
@@ -102,10 +105,11 @@ impl Process {
     }
 
     /// Parses the flags `--job_name`, `--task_index`, `--ps_hosts` and `--worker_hosts`, which `thalweg launch` passes
-    /// to a program; without them the process is alone. Other flags are ignored.
+    /// to a program; without them the process is alone. Other flags are ignored. A task on a network has the keys of the flag
+    /// `--protection DIR`, or the protection that the launcher tells: [`ServerOptions::launched`].
     ///
     /// # Errors
-    /// [`ParallelError::Flags`], [`ParallelError::Cluster`], [`ParallelError::Server`].
+    /// [`ParallelError::Flags`], [`ParallelError::Cluster`], [`ParallelError::Protection`], [`ParallelError::Server`].
     ///
     /// ```
     /// use thalweg_parallel::Process;
@@ -149,7 +153,9 @@ impl Process {
             ("worker", hosts("--worker_hosts")),
         ];
         let cluster = ClusterSpec::from_flags(&jobs)?;
-        let options = ServerOptions::listening("").session(session.clone());
+        let options = ServerOptions::listening("")
+            .session(session.clone())
+            .launched(flag("--protection").map(Path::new))?;
         Ok(Process::of(
             Server::new(cluster, job, index, options)?,
             session,

@@ -70,12 +70,12 @@ pub(super) struct NetworkFlags {
 /// Flags of all jobs on several hosts.
 #[derive(Args)]
 pub(super) struct AddressFlags {
-    /// Folder of keys that `thalweg protect` has made, on all hosts. Ranks and the launcher communicate over TLS; the programs
-    /// of a cluster get it as the variable THALWEG_PROTECTION, and a flag of their own. Without this flag, that variable names
-    /// the folder.
+    /// Folder of keys that `thalweg protect` has made, on all hosts. Ranks and the launcher communicate over TLS. Tasks get
+    /// the folder as the variable THALWEG_PROTECTION. Without this flag, that variable names the folder.
     #[arg(long, value_name = "DIR")]
     protection: Option<PathBuf>,
-    /// Allows tasks on several hosts without --protection, over a network that you trust.
+    /// Allows tasks on several hosts without --protection, over a network that you trust. Tasks are told by the variable
+    /// THALWEG_UNPROTECTED_NETWORK.
     #[arg(long)]
     unprotected_network: bool,
     /// The address of this host that tasks of others reach. Without it, the one from which the first of them is reached.

@@ -1,9 +1,12 @@
 //! Options and errors of a server.
 
+use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thalweg_device::Files;
+use thalweg_launch_env::variables;
 use thalweg_session::{SessionError, SessionOptions};
 use thiserror::Error;
 
@@ -14,7 +17,7 @@ use crate::limits::settings::SettingError;
 use crate::limits::timeouts::Timeouts;
 use crate::server::client_prints::ClientPrints;
 use crate::transport::peers::MAX_POOLED_BYTES;
-use crate::transport::protection::Protection;
+use crate::transport::protection::{Protection, ProtectionError};
 
 /// Maximum number of tasks that an error names.
 const MAX_NAMED_TASKS: usize = 8;
@@ -94,6 +97,38 @@ impl ServerOptions {
             protection: protection.into(),
             ..self
         }
+    }
+
+    /// Sets the protection of a program that a launcher has started: the keys of a folder that a flag of the program names, or
+    /// what the launcher tells by variables. `THALWEG_PROTECTION` names a folder of keys, and `THALWEG_UNPROTECTED_NETWORK=1`
+    /// allows a server without keys.
+    ///
+    /// # Errors
+    /// The keys cannot be read.
+    ///
+    /// ```
+    /// use thalweg_dist::ServerOptions;
+    ///
+    /// let missing = ServerOptions::listening("").launched(Some("no/such/folder".as_ref()));
+    /// assert!(missing.unwrap_err().to_string().contains("no/such/folder"));
+    /// ```
+    pub fn launched(self, keys: Option<&Path>) -> Result<ServerOptions, ProtectionError> {
+        self.launched_with(keys, |name| std::env::var_os(name))
+    }
+
+    /// As [`ServerOptions::launched`], with the variables that `get` looks up.
+    fn launched_with(
+        self,
+        keys: Option<&Path>,
+        get: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<ServerOptions, ProtectionError> {
+        let told = get(variables::PROTECTION).map(PathBuf::from);
+        if let Some(folder) = keys.or(told.as_deref()) {
+            return Ok(self.protection(Protection::from_dir(folder)?));
+        }
+        let trusted = get(variables::UNPROTECTED_NETWORK).is_some_and(|value| value == "1");
+        let unprotected = self.unprotected_network || trusted;
+        Ok(self.unprotected_network(unprotected))
     }
 
     /// Sets if the server may listen on other addresses than loopback without protection (`false`): every host that
@@ -239,5 +274,30 @@ fn task_list(tasks: &[TaskName]) -> String {
 impl std::fmt::Debug for ServerError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_launcher_tells_of_keys_or_of_a_trusted_network() {
+        let launched = |variable: &str, value: &str, flag: Option<&str>| {
+            let get = |name: &str| (name == variable).then(|| OsString::from(value));
+            ServerOptions::listening("").launched_with(flag.map(Path::new), get)
+        };
+        let trusts = |value| {
+            let options = launched(variables::UNPROTECTED_NETWORK, value, None);
+            options.unwrap().unprotected_network
+        };
+        assert!(trusts("1") && !trusts("0") && !trusts(""));
+        let folder = |flag| {
+            let options = launched(variables::PROTECTION, "of_launcher", flag);
+            options.unwrap_err().to_string()
+        };
+        assert!(folder(None).contains("of_launcher"), "{}", folder(None));
+        let own = folder(Some("of_flag"));
+        assert!(own.contains("of_flag"), "{own}");
     }
 }

@@ -189,6 +189,8 @@ impl HostedJob {
             if let Some(folder) = &self.options.protection {
                 let folder = folder.display().to_string();
                 env.push((variables::PROTECTION.to_owned(), folder));
+            } else if self.options.unprotected_network {
+                env.push((variables::UNPROTECTED_NETWORK.to_owned(), "1".to_owned()));
             }
             match task.kind {
                 TaskKind::Rank => {
