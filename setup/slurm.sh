@@ -25,8 +25,9 @@ cat << TEXT
 
 Programs are in $prefix/bin. Interactively, on two nodes:
     salloc -N2 $flags
-    $prefix/bin/thalweg launch slurm --ps 2 --workers 2 -- cnn_benchmarks --device=cpu --model=resnet20 --data_name=cifar10
+    $prefix/bin/thalweg launch slurm --unprotected-network --ps 2 --workers 2 -- cnn_benchmarks --device=cpu --model=resnet20 --data_name=cifar10
 As a job:
-    $prefix/bin/thalweg launch slurm --script --ps 2 --workers 2 -- cnn_benchmarks --device=cpu --model=resnet20 --data_name=cifar10 > job.sh
+    $prefix/bin/thalweg launch slurm --script --unprotected-network --ps 2 --workers 2 -- cnn_benchmarks --device=cpu --model=resnet20 --data_name=cifar10 > job.sh
     sbatch -N2 $flags job.sh
+--unprotected-network trusts the site's network. Otherwise: thalweg protect keys NODE..., and --protection keys.
 TEXT

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use slurm::Slurm;
 use support::fake_ssh::{FakeSsh, write_script};
-use support::{Folder, errors, said};
+use support::{Folder, errors, fails, said};
 use wait::until;
 
 /// Folder with a fake `srun`. The hosts are addresses of this one.
@@ -136,6 +136,8 @@ fn mistakes_before_the_start_are_named() {
     assert!(told.contains("set TF_SCRIPT"), "{told}");
     let told = errors(&slurm.run(&["--workers", "3"], &["true"]));
     assert!(told.contains("have room for 2"), "{told}");
+    let told = fails(&["launch", "slurm", "--script", "-np", "2", "--", "true"]);
+    assert!(told.contains("--unprotected-network"), "{told}");
     assert!(!slurm.0.0.join("log").exists());
 }
 

@@ -48,26 +48,27 @@ impl Slurm {
     pub(super) fn run(&self) -> Result<JobExit, Failure> {
         let get = |name: &str| std::env::var(name).ok();
         let shape = self.shape.shape(shape_of_variables(&get)?);
+        let command = match self.command.is_empty() {
+            true => command_of_variables(&get)?,
+            false => self.command.clone(),
+        };
+        let options = self.network.add_to(JobOptions {
+            restarts: self.shape.restarts,
+            free_ports: self.shape.free_ports,
+            ..self.tasks.options(self.shape.is_ranks())?
+        })?;
         if self.script {
+            options.check_protection()?;
             let nodes = self.nodes.map(|n| n as usize);
             let nodes = nodes.unwrap_or_else(|| hosts_needed(&shape));
             let command = own_command()?;
             return output::text(&script(nodes, self.requeue, &command)).map(|()| done());
         }
-        let command = match self.command.is_empty() {
-            true => command_of_variables(&get)?,
-            false => self.command.clone(),
-        };
-        let options = self.tasks.options(self.shape.is_ranks())?;
         let job = HostedJob {
             hosts: slurm_hosts(&get, &shape)?,
             shape,
             access: Access::Srun,
-            options: self.network.add_to(JobOptions {
-                restarts: self.shape.restarts,
-                free_ports: self.shape.free_ports,
-                ..options
-            })?,
+            options,
             command,
         };
         run_or_explain(&job, &self.tasks.explain)

@@ -23,13 +23,7 @@ impl HostedJob {
         if others.is_empty() {
             return Ok(LOOPBACK);
         }
-        if self.options.protection.is_none() && !self.options.unprotected_network {
-            return Err(
-                "tasks on several hosts need --protection DIR, with keys of `thalweg protect`; or --unprotected-network, on a \
-                 network that you trust"
-                    .into(),
-            );
-        }
+        self.options.check_protection()?;
         if let Some(address) = self.options.address {
             return Ok(address);
         }

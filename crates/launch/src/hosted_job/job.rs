@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::access::Access;
+use crate::error::Result;
 use crate::layout::{JobHost, JobShape, Sharing};
 
 /// Job on one or several hosts: a cluster of servers and workers, or ranks.
@@ -57,6 +58,21 @@ pub struct JobOptions {
     pub start_timeout: Duration,
     /// File for the trace of the collectives of all ranks of this host.
     pub trace: Option<PathBuf>,
+}
+
+impl JobOptions {
+    /// Checks that tasks may communicate over a network.
+    ///
+    /// # Errors
+    /// There are no keys, and the network is not trusted.
+    pub fn check_protection(&self) -> Result<()> {
+        if self.protection.is_some() || self.unprotected_network {
+            return Ok(());
+        }
+        let text = "tasks on several hosts need --protection DIR, with keys of `thalweg protect`; or --unprotected-network, on a \
+                    network that you trust";
+        Err(text.into())
+    }
 }
 
 impl Default for JobOptions {
