@@ -77,6 +77,7 @@ impl Machine {
             fuse: options.optimise,
             separate_memory: false,
             path: "",
+            max_bytes: None,
         }
     }
 }

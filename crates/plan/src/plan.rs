@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{Device, PlannedCollective, Variable};
+use thalweg_graph::GraphData;
 use thalweg_tensor::Dims;
 
 use crate::program::{Action, Program, SlotPlan};
@@ -81,7 +82,26 @@ pub struct FetchPlan {
     pub dims: Option<Dims>,
 }
 
+/// Estimate of the bytes that a node of a plan takes: as a node of its graph, an instruction and its kernel.
+const NODE_BYTES: usize = 2048;
+/// Estimate of the bytes that an output of a node takes, with its slot.
+const OUTPUT_BYTES: usize = 256;
+
+/// Estimate of the bytes that a plan of a graph takes.
+pub(crate) fn estimated_bytes(graph: &GraphData) -> usize {
+    let nodes = graph.nodes();
+    nodes
+        .map(|(_, node)| NODE_BYTES + node.name.len() + node.outputs.len() * OUTPUT_BYTES)
+        .sum()
+}
+
 impl Plan {
+    /// Returns an estimate of the bytes that the plan takes.
+    pub fn estimated_bytes(&self) -> usize {
+        let programs = self.programs.iter();
+        programs.map(|p| estimated_bytes(&p.graph)).sum()
+    }
+
     /// Returns a slot of a program.
     pub fn slot(&self, program: u32, slot: u32) -> &SlotPlan {
         &self.programs[program as usize].slots[slot as usize]

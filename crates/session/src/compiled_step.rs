@@ -86,19 +86,6 @@ pub(crate) struct CompiledStep {
     _held: Reservation,
 }
 
-/// Estimate of the bytes that a node of a plan takes: as a node of its graph, an instruction and its kernel.
-const NODE_BYTES: usize = 2048;
-/// Estimate of the bytes that an output of a node takes, with its slot.
-const OUTPUT_BYTES: usize = 256;
-
-/// The memory that a plan takes, in bytes.
-fn plan_bytes(plan: &Plan) -> usize {
-    let nodes = plan.programs.iter().flat_map(|p| p.graph.nodes());
-    nodes
-        .map(|(_, node)| NODE_BYTES + node.name.len() + node.outputs.len() * OUTPUT_BYTES)
-        .sum()
-}
-
 /// Reserves the memory of a plan, if plans are counted. Where there is none, `evict` drops cached plans.
 ///
 /// # Errors
@@ -109,7 +96,7 @@ pub(crate) fn reserve_plan(
     evict: impl FnOnce(),
 ) -> Result<Reservation, SessionError> {
     let mut held = Reservation::of(memory);
-    let bytes = plan_bytes(plan);
+    let bytes = plan.estimated_bytes();
     if held.grow(bytes) {
         return Ok(held);
     }

@@ -148,7 +148,10 @@ impl Engine {
         session: &'a SessionState,
         options: &PlanOptions,
     ) -> PlanContext<'a> {
-        self.machine.context(session, options)
+        PlanContext {
+            max_bytes: self.plan_memory().and_then(|memory| memory.limit()),
+            ..self.machine.context(session, options)
+        }
     }
 
     #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::collectives;
 use crate::error::SessionError;
 use crate::options::Parallel;
 use crate::order::{Accesses, sequence};
-use crate::plan::{Arrival, Channel, FetchPlan, Plan};
+use crate::plan::{Arrival, Channel, FetchPlan, Plan, estimated_bytes};
 use crate::program::{Action, Instruction, Program};
 use crate::request::{Fetch, PlanContext, Request};
 use crate::task_part::TaskPart;
@@ -124,6 +124,21 @@ fn complete(graph: &GraphData, accesses: &Accesses) -> Result<Vec<NodeId>, Sessi
     Ok(order)
 }
 
+/// Checks that the plan of a graph is not larger than all plans may be together.
+///
+/// # Errors
+/// [`SessionError::PlanMemory`].
+fn check_size(graph: &GraphData, context: PlanContext<'_>) -> Result<(), SessionError> {
+    let bytes = estimated_bytes(graph);
+    match context.max_bytes {
+        Some(limit) if bytes > limit => Err(SessionError::PlanMemory {
+            bytes,
+            limit: Some(limit),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Compiles a simplified graph, whose nodes may be in order already.
 fn planned(
     mut simplified: Simplified,
@@ -131,6 +146,7 @@ fn planned(
     request: &Request<'_>,
     context: PlanContext<'_>,
 ) -> Result<Plan, SessionError> {
+    check_size(&simplified.graph, context)?;
     let moved = hosted::to_host(&mut simplified, context)?;
     if context.fuse {
         simplified = crate::fusion::fused(simplified, context);

@@ -77,6 +77,8 @@ pub struct PlanContext<'a> {
     pub separate_memory: bool,
     /// Of the plan of a function: the calls that led to it. Each has random numbers of its own.
     pub path: &'a str,
+    /// Maximum estimated bytes of a plan; `None` for no limit. A larger one is an error before it takes the memory.
+    pub max_bytes: Option<usize>,
 }
 
 impl PlanContext<'_> {

@@ -303,3 +303,33 @@ fn a_step_runs_on_several_threads_where_they_are_wanted() {
         assert_eq!(plan.parallel, expected, "{threads}, {parallel:?}");
     }
 }
+
+#[test]
+fn a_plan_above_the_limit_is_refused_before_it_is_built() {
+    let planner = Planner::cpus(&[1]);
+    let g = graph();
+    let sum = g.constant(1.0f32) + g.constant(2.0f32);
+    let data = g.snapshot();
+    let fetches = [Fetch::Value(sum.id())];
+    let request = Request {
+        feeds: &[],
+        fetches: &fetches,
+        devices: &[],
+        variables: &[],
+    };
+    let within = |max_bytes| {
+        let context = PlanContext {
+            max_bytes: Some(max_bytes),
+            ..planner.context()
+        };
+        compile(&data, &request, context).map(|plan| plan.estimated_bytes())
+    };
+    let bytes = within(usize::MAX).ok().unwrap();
+    assert!(within(bytes).is_ok());
+    let error = within(bytes - 1).err().unwrap();
+    let limit = Some(bytes - 1);
+    assert!(
+        matches!(error, SessionError::PlanMemory { bytes: b, limit: l } if (b, l) == (bytes, limit)),
+        "{error}"
+    );
+}
