@@ -63,7 +63,7 @@ mod trace;
 
 pub use access::{Access, shell_quoted};
 pub use agent::run_agent;
-pub use elastic::ElasticJob;
+pub use elastic::{ElasticJob, ElasticOptions};
 pub use error::{LaunchError, Result};
 pub use hosted_job::{HostedJob, JobOptions, JobPlan, PlannedHost, PlannedTask};
 pub use job_exit::JobExit;

@@ -38,7 +38,7 @@ impl TaskProgram {
     /// Starts the process, whose lines go to `events` as those of task `number`. It ends with the thread that calls this.
     ///
     /// # Errors
-    /// The program cannot be started; the host is lost.
+    /// The program cannot be started on this host. On another, its end says so.
     pub(crate) fn start(
         &mut self,
         number: usize,
@@ -46,8 +46,7 @@ impl TaskProgram {
     ) -> Result<TaskProcess> {
         match self {
             TaskProgram::Remote(link, start) => {
-                let task = AgentLink::start(link, number, start)?;
-                Ok(TaskProcess::Remote(task))
+                Ok(TaskProcess::Remote(AgentLink::start(link, number, start)))
             }
             TaskProgram::Local(command) => {
                 let program = command.get_program().to_string_lossy().into_owned();

@@ -1,5 +1,6 @@
 //! `thalweg launch`: flags of the jobs of `thalweg-launch`.
 
+mod elastic_flags;
 mod explain;
 mod hvd;
 mod job_flags;

@@ -6,7 +6,8 @@ use thalweg_launch::{
     shell_quoted, slurm_hosts,
 };
 
-use super::explain::{done, run_or_explain};
+use super::elastic_flags::ElasticFlags;
+use super::explain::done;
 use super::job_flags::{NetworkFlags, TaskFlags};
 use super::np_flag::accept_np_flag;
 use super::shape_flags::ShapeFlags;
@@ -38,6 +39,8 @@ pub(super) struct Slurm {
     tasks: TaskFlags,
     #[command(flatten)]
     network: NetworkFlags,
+    #[command(flatten)]
+    elastic: ElasticFlags,
     /// The program of all tasks, and its arguments. A name without a folder is that of a program beside this one, or on the
     /// PATH.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -71,7 +74,7 @@ impl Slurm {
             options,
             command,
         };
-        run_or_explain(&job, &self.tasks.explain)
+        self.elastic.run_or_explain(job, &self.tasks.explain)
     }
 }
 

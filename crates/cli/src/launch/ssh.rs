@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use thalweg_launch::{Access, ClusterShape, HostedJob, JobExit, JobHost, JobOptions};
 
-use super::explain::run_or_explain;
+use super::elastic_flags::ElasticFlags;
 use super::job_flags::{NetworkFlags, TaskFlags};
 use super::shape_flags::ShapeFlags;
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ pub(super) struct Ssh {
         long,
         alias = "hostfile",
         value_name = "FILE",
-        required_unless_present = "list",
+        required_unless_present_any = ["list", "host_discovery_script"],
         conflicts_with = "list"
     )]
     hosts: Option<PathBuf>,
@@ -52,6 +52,8 @@ pub(super) struct Ssh {
     tasks: TaskFlags,
     #[command(flatten)]
     network: NetworkFlags,
+    #[command(flatten)]
+    elastic: ElasticFlags,
     /// The program of all tasks, and its arguments. A name without a folder is that of a program beside this one, or on the
     /// PATH.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -79,6 +81,6 @@ impl Ssh {
             })?,
             command: self.command.clone(),
         };
-        run_or_explain(&job, &self.tasks.explain)
+        self.elastic.run_or_explain(job, &self.tasks.explain)
     }
 }

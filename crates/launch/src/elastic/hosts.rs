@@ -11,6 +11,14 @@ use crate::error::Result;
 struct Failures {
     count: u32,
     until: Option<Instant>,
+    /// Reason why the host cannot be used, until it can.
+    reason: Option<String>,
+}
+
+impl Failures {
+    fn rests(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until > now)
+    }
 }
 
 /// Hosts of an elastic job and their slots.
@@ -24,10 +32,10 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// This host alone, with so many slots.
-    pub(super) fn local(slots: usize, cooldown: [Duration; 2]) -> Hosts {
+    /// Hosts that stay, and their slots.
+    pub(super) fn fixed(slots: BTreeMap<String, usize>, cooldown: [Duration; 2]) -> Hosts {
         Hosts {
-            slots: BTreeMap::from([("localhost".to_owned(), slots)]),
+            slots,
             empty_since: None,
             failures: BTreeMap::new(),
             cooldown,
@@ -50,11 +58,20 @@ impl Hosts {
         };
         Ok(Hosts {
             empty_since: has_no_slot(&slots).then(Instant::now),
-            slots,
-            failures: BTreeMap::new(),
-            cooldown,
             script: Some(script),
+            ..Hosts::fixed(slots, cooldown)
         })
+    }
+
+    /// Hosts that have slots.
+    pub(super) fn named(&self) -> impl Iterator<Item = &str> {
+        let all = self.slots.iter().filter(|(_, slots)| **slots > 0);
+        all.map(|(host, _)| &**host)
+    }
+
+    /// Number of slots of all hosts.
+    pub(super) fn all_slots(&self) -> usize {
+        self.slots.values().sum()
     }
 
     /// Number of workers that a host may have.
@@ -71,13 +88,10 @@ impl Hosts {
     /// Hosts on which workers may be started now, with their slots. There are none while the script names none.
     pub(super) fn usable(&self) -> impl Iterator<Item = (&str, usize)> {
         let now = Instant::now();
-        let cools_down = move |host: &str| {
-            let failures = self.failures.get(host);
-            failures.is_some_and(|f| f.until.is_some_and(|until| until > now))
-        };
+        let rests = move |host: &str| self.failures.get(host).is_some_and(|f| f.rests(now));
         let all = self.slots.iter().map(|(host, slots)| (&**host, *slots));
         let named = self.empty_since.is_none();
-        all.filter(move |(host, _)| named && !cools_down(host))
+        all.filter(move |&(host, slots)| named && slots > 0 && !rests(host))
     }
 
     /// Counts a failed worker of a host. Returns the time for which the host starts no other one.
@@ -89,9 +103,42 @@ impl Hosts {
         let mut byte = [0];
         let _ = getrandom::fill(&mut byte);
         let rest = doubled.mul_f64(1.0 + 0.25 * f64::from(byte[0]) / 255.0);
-        failures.count += 1;
+        failures.count = failures.count.saturating_add(1);
         failures.until = Some(Instant::now() + rest);
         rest
+    }
+
+    /// Counts the failure of a host itself. Returns the time until it is tried again.
+    pub(super) fn lost(&mut self, host: &str, reason: &str) -> Duration {
+        let rest = self.failed(host);
+        if let Some(failures) = self.failures.get_mut(host) {
+            failures.reason = Some(reason.to_owned());
+        }
+        rest
+    }
+
+    /// Notes that a host can be used.
+    pub(super) fn joined(&mut self, host: &str) {
+        if let Some(failures) = self.failures.get_mut(host) {
+            failures.reason = None;
+        }
+    }
+
+    /// Named hosts that cannot be used, each with the reason.
+    pub(super) fn unusable(&self) -> Vec<String> {
+        let reason = |host: &str| {
+            let reason = self.failures.get(host)?.reason.as_ref()?;
+            Some(format!("the host '{host}': {reason}"))
+        };
+        self.named().filter_map(reason).collect()
+    }
+
+    /// Forgets the failures of hosts that are named no more, once their time is over.
+    fn forget_failures(&mut self) {
+        let now = Instant::now();
+        let slots = &self.slots;
+        self.failures
+            .retain(|host, failures| slots.contains_key(host) || failures.rests(now));
     }
 
     /// Polls the script for changed hosts. Returns a line for the user.
@@ -118,6 +165,7 @@ impl Hosts {
                 let was_empty = self.empty_since.take().is_some();
                 let changed = was_empty || slots != self.slots;
                 self.slots = slots;
+                self.forget_failures();
                 let all: Vec<String> = self.slots.iter().map(|(h, s)| format!("{h}:{s}")).collect();
                 changed.then(|| format!("hosts: {}", all.join(", ")))
             }
@@ -136,10 +184,15 @@ mod tests {
     use super::super::script::shell_script;
     use super::*;
 
+    /// This host, with two slots.
+    fn two_slots(cooldown: [Duration; 2]) -> Hosts {
+        Hosts::fixed(BTreeMap::from([("localhost".to_owned(), 2)]), cooldown)
+    }
+
     #[test]
     fn the_cooldown_of_a_host_doubles_up_to_a_limit() {
         let hour = Duration::from_secs(3600);
-        let mut hosts = Hosts::local(2, [hour, 3 * hour]);
+        let mut hosts = two_slots([hour, 3 * hour]);
         assert_eq!(hosts.usable().count(), 1);
         let rests: Vec<Duration> = (0..4).map(|_| hosts.failed("localhost")).collect();
         assert!(rests[1] >= 2 * hour && rests[3] <= 4 * hour, "{rests:?}");
@@ -148,9 +201,31 @@ mod tests {
 
     #[test]
     fn a_host_is_usable_after_its_cooldown() {
-        let mut hosts = Hosts::local(2, [Duration::ZERO; 2]);
+        let mut hosts = two_slots([Duration::ZERO; 2]);
         hosts.failed("localhost");
         assert_eq!(hosts.usable().count(), 1);
+    }
+
+    #[test]
+    fn a_host_that_is_lost_is_named_with_the_reason_until_it_has_joined() {
+        let mut hosts = two_slots([Duration::ZERO; 2]);
+        hosts.lost("localhost", "no route");
+        assert_eq!(hosts.unusable(), ["the host 'localhost': no route"]);
+        hosts.joined("localhost");
+        assert_eq!(hosts.unusable(), [""; 0]);
+        // The cooldown of the next failure is longer all the same.
+        assert_eq!(hosts.failures["localhost"].count, 1);
+    }
+
+    #[test]
+    fn failures_of_hosts_that_are_gone_are_forgotten_after_their_cooldown() {
+        for (cooldown, kept) in [(Duration::ZERO, 0), (Duration::from_secs(3600), 1)] {
+            let mut hosts = two_slots([cooldown; 2]);
+            hosts.lost("localhost", "no route");
+            hosts.slots.clear();
+            hosts.forget_failures();
+            assert_eq!(hosts.failures.len(), kept);
+        }
     }
 
     #[cfg(unix)]

@@ -1,18 +1,21 @@
 //! Run of an elastic job: checks its options, and supervises its workers until all have ended.
 
-use std::net::TcpListener;
+use std::collections::BTreeMap;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use thalweg_collective::Secret;
 use thalweg_collective::elastic::{Driver, ElasticLimits};
 
+use super::agents::Agents;
 use super::hosts::Hosts;
 use super::options::ElasticJob;
 use super::running::RunningJob;
 use crate::error::Result;
 use crate::job::{EVENT_QUEUE, POLL_INTERVAL};
 use crate::job_exit::JobExit;
+use crate::hosted_job::named_twice;
+use crate::layout::JobHost;
 use crate::screen::Screen;
 use crate::secret::job_secret;
 use crate::signals::Signals;
@@ -24,50 +27,26 @@ impl ElasticJob {
     /// Runs the job until all of its workers have ended.
     ///
     /// # Errors
-    /// The numbers of ranks contradict each other; the discovery script fails; a worker cannot be started.
+    /// The numbers of ranks contradict each other, or the options are of ranks that stay; the discovery script fails; the network
+    /// is not trusted; a worker cannot be started on this host.
     pub fn run(&self) -> Result<JobExit> {
-        let (start, min) = (self.ranks, self.min_ranks.unwrap_or(1));
-        let hosts = match &self.discovery_script {
-            Some(script) => Hosts::of_script(script, self.cooldown)?,
-            None => Hosts::local(start, self.cooldown),
-        };
-        let max = match (self.max_ranks, &self.discovery_script) {
-            (Some(max), Some(_)) => max,
-            (None, Some(_)) => usize::MAX,
-            (Some(max), None) if max > start => {
-                return Err(format!(
-                    "--max-np {max} needs --host-discovery-script: without one there are slots for --np {start} workers"
-                )
-                .into());
-            }
-            (max, None) => max.unwrap_or(start),
-        };
-        if min > start {
-            return Err(format!("--min-np {min} is more than --np {start}").into());
-        }
-        if start > max {
-            return Err(format!("--np {start} is more than --max-np {max}").into());
-        }
-        let limits = ElasticLimits {
-            start,
-            min,
-            max,
-            timeout: self.timeout,
-            resets: self.reset_limit,
-            ..ElasticLimits::of(start)
-        };
+        let start = self.checked_ranks()?;
+        let hosts = self.hosts(start)?;
+        let limits = self.limits(start, &hosts)?;
+        let max = limits.max;
+        let agents = Agents::new(&self.job, &self.first_hosts(&hosts))?;
         let secret = job_secret()?;
         let mut shared = Secret::from(&secret);
-        if let Some(folder) = &self.protection {
+        if let Some(folder) = &self.job.options.protection {
             shared = shared.protected(folder)?;
         }
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let listener = self.job.listener(agents.own_address())?;
         let driver = Driver::start(listener, &shared, limits, SILENCE_TIMEOUT)?;
         let mut signals = Signals::catch()?;
         let (events, shown) = sync_channel(EVENT_QUEUE);
         let screen = Screen::start(Vec::new(), Vec::new(), shown)?;
-        let mut job = RunningJob::new(self, (driver, secret), hosts, max, events);
-        job.start_workers()?;
+        let mut job = RunningJob::new(self, (driver, secret), (hosts, agents), max, events);
+        job.poll()?;
         while job.goes_on() {
             std::thread::sleep(POLL_INTERVAL);
             for signal in signals.pending() {
@@ -75,9 +54,78 @@ impl ElasticJob {
             }
             job.poll()?;
         }
-        // The screen ends when all senders of events are dropped.
-        let failure = job.end();
-        let lost = screen.end();
-        Ok(failure.unwrap_or_else(|| JobExit::success(lost)))
+        Ok(job.end(screen))
+    }
+
+    /// Hosts with which the job begins.
+    ///
+    /// # Errors
+    /// A host is named twice; the discovery script fails.
+    fn hosts(&self, start: usize) -> Result<Hosts> {
+        let cooldown = self.elastic.cooldown;
+        if let Some(script) = &self.elastic.discovery_script {
+            return Hosts::of_script(script, cooldown);
+        }
+        if self.job.hosts.is_empty() {
+            let slots = BTreeMap::from([("localhost".to_owned(), start)]);
+            return Ok(Hosts::fixed(slots, cooldown));
+        }
+        let mut slots = BTreeMap::new();
+        for host in &self.job.hosts {
+            let own = host.slots.unwrap_or(1);
+            if slots.insert(host.name.clone(), own).is_some() {
+                return Err(named_twice(&host.name));
+            }
+        }
+        Ok(Hosts::fixed(slots, cooldown))
+    }
+
+    /// Hosts with which the job begins, with their addresses as far as they are given.
+    fn first_hosts(&self, hosts: &Hosts) -> Vec<JobHost> {
+        match self.elastic.discovery_script {
+            None => self.job.hosts.clone(),
+            Some(_) => {
+                let host = |name: &str| JobHost {
+                    name: name.to_owned(),
+                    ..JobHost::default()
+                };
+                hosts.named().map(host).collect()
+            }
+        }
+    }
+
+    /// # Errors
+    /// The numbers of ranks contradict each other, or the slots of hosts that stay.
+    fn limits(&self, start: usize, hosts: &Hosts) -> Result<ElasticLimits> {
+        let min = self.elastic.min_ranks.unwrap_or(1);
+        let has_script = self.elastic.discovery_script.is_some();
+        let slots = match has_script {
+            true => usize::MAX,
+            false => hosts.all_slots(),
+        };
+        let max = self.elastic.max_ranks.unwrap_or(slots);
+        if min > start {
+            return Err(format!("--min-np {min} is more than --np {start}").into());
+        }
+        if start > max && self.elastic.max_ranks.is_some() {
+            return Err(format!("--np {start} is more than --max-np {max}").into());
+        }
+        if start > slots {
+            return Err(format!("the hosts have {slots} slots for {start} ranks").into());
+        }
+        if max > slots {
+            return Err(format!(
+                "--max-np {max} needs --host-discovery-script: without one there are slots for {slots} workers"
+            )
+            .into());
+        }
+        Ok(ElasticLimits {
+            start,
+            min,
+            max,
+            timeout: self.elastic.timeout,
+            resets: self.elastic.reset_limit,
+            ..ElasticLimits::of(start)
+        })
     }
 }

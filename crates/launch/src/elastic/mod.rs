@@ -1,9 +1,11 @@
-//! Elastic jobs: workers are started, replaced and let go while the job runs.
+//! Elastic jobs: workers are started, replaced and let go while the job runs, on this host and others.
 
+mod agents;
 mod hosts;
 mod job;
 mod options;
 mod running;
 mod script;
+mod workers;
 
-pub use options::ElasticJob;
+pub use options::{ElasticJob, ElasticOptions};

@@ -1,32 +1,22 @@
-//! Supervision of an elastic job while it runs: workers are started, replaced and let go.
+//! Supervision of an elastic job while it runs: hosts join and are lost, workers are started, replaced and let go.
 
-use std::process::Command;
 use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use thalweg_collective::elastic::{Change, Driver};
 use thalweg_launch_env::variables;
 
+use super::agents::{Agents, HostChange};
 use super::hosts::Hosts;
 use super::options::ElasticJob;
+use super::workers::{EndedWorker, TOLD_TIMEOUT, Workers};
 use crate::error::Result;
 use crate::job_exit::JobExit;
-use crate::program::program_path;
-use crate::screen::{ScreenEvent, show};
+use crate::process::command_of;
+use crate::protocol::StartTask;
+use crate::screen::{Screen, ScreenEvent, show};
 use crate::signals;
-use crate::task::{LaunchedTask, TaskProgram, TaskSpec, status_text};
-
-/// Time in which a worker ends that was told to, and writes why.
-const TOLD_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Worker process. Its number is its index among all that were started.
-struct WorkerProcess {
-    host: String,
-    task: LaunchedTask,
-    leaves: bool,
-    /// Time at which it was let go. It ends by itself, so that it can say why.
-    dropped_at: Option<Instant>,
-}
+use crate::task::{TaskProgram, status_text};
 
 /// Elastic job while it runs.
 pub(super) struct RunningJob<'a> {
@@ -34,7 +24,9 @@ pub(super) struct RunningJob<'a> {
     secret: String,
     driver: Driver,
     hosts: Hosts,
-    workers: Vec<WorkerProcess>,
+    // Workers end before the agents that run them.
+    workers: Workers,
+    agents: Agents<'a>,
     max: usize,
     /// `true` once the first round has begun.
     has_begun: bool,
@@ -56,7 +48,7 @@ impl<'a> RunningJob<'a> {
     pub(super) fn new(
         options: &'a ElasticJob,
         (driver, secret): (Driver, String),
-        hosts: Hosts,
+        (hosts, agents): (Hosts, Agents<'a>),
         max: usize,
         events: SyncSender<ScreenEvent>,
     ) -> RunningJob<'a> {
@@ -65,7 +57,8 @@ impl<'a> RunningJob<'a> {
             secret,
             driver,
             hosts,
-            workers: Vec::new(),
+            workers: Workers::new(events.clone()),
+            agents,
             max,
             has_begun: false,
             events,
@@ -76,21 +69,34 @@ impl<'a> RunningJob<'a> {
     /// `true` while a worker runs, or others are to come.
     pub(super) fn goes_on(&self) -> bool {
         let waits = self.shutdown.is_none() && !self.driver.is_finishing();
-        waits || self.workers.iter().any(|w| w.task.is_running())
+        waits || self.workers.any_runs()
     }
 
     /// Ends the job for a signal; a second one kills all workers.
     pub(super) fn take_signal(&mut self, signal: i32) {
         if self.shutdown.is_some() {
-            self.kill_all();
+            self.workers.kill();
         }
         self.shut_down(format!("ended by {}", signals::name(signal)), 128 + signal);
     }
 
-    /// Drops the job; returns its end if it has failed.
-    pub(super) fn end(mut self) -> Option<JobExit> {
-        let Shutdown { reason, code, .. } = self.shutdown.take()?;
-        Some(JobExit::new(code, format!("error: {reason}")))
+    /// Ends the job, whose workers have ended, and its screen after the last lines.
+    pub(super) fn end(self, screen: Screen) -> JobExit {
+        let RunningJob {
+            mut agents,
+            workers,
+            events,
+            shutdown,
+            ..
+        } = self;
+        agents.finish();
+        // The screen ends when all senders of events are dropped.
+        drop((workers, events));
+        let lost = screen.end();
+        match shutdown {
+            Some(Shutdown { reason, code, .. }) => JobExit::new(code, format!("error: {reason}")),
+            None => JobExit::success(lost),
+        }
     }
 
     fn note(&self, line: String) {
@@ -108,12 +114,6 @@ impl<'a> RunningJob<'a> {
         });
     }
 
-    fn kill_all(&mut self) {
-        for worker in &mut self.workers {
-            worker.task.kill();
-        }
-    }
-
     /// Polls the driver, the workers and the hosts, and starts workers.
     pub(super) fn poll(&mut self) -> Result<()> {
         // Changes come first: a worker that ends after a round has begun is replaced.
@@ -123,68 +123,73 @@ impl<'a> RunningJob<'a> {
         for line in self.driver.lines() {
             self.note(line);
         }
-        self.reap();
-        self.kill_dropped();
-        if let Some((since, told)) = self.shutdown.as_ref().map(|s| (s.since, s.told)) {
-            if !told || since.elapsed() > TOLD_TIMEOUT {
-                for worker in &mut self.workers {
-                    worker.task.terminate();
-                }
-            }
-            if since.elapsed() > self.options.grace {
-                self.kill_all();
-            }
+        for ended in self.workers.reap() {
+            self.take_end(ended);
+        }
+        self.workers.kill_late();
+        if self.poll_shutdown() {
             return Ok(());
         }
-        if let Some(line) = self.hosts.poll() {
-            self.note(line);
+        self.poll_hosts();
+        for worker in self.workers.leaving(|host| self.hosts.slots(host)) {
+            // It is told again: a worker that has not connected yet is not known to the driver.
+            self.driver.leave(worker);
         }
-        let timeout = self.options.timeout;
-        if let Some((script, time)) = self.hosts.empty_for()
-            && time > timeout
-            && !self.driver.is_finishing()
-        {
-            let reason = format!(
-                "the host discovery script '{script}' has named no host for {timeout:?}: give hosts, or raise --elastic-timeout"
-            );
-            self.shut_down(reason, 1);
+        let (hosts, workers) = (&self.hosts, &self.workers);
+        self.agents
+            .retain(|host| hosts.slots(host) > 0 || workers.run_on(host));
+        if self.shutdown.is_some() || self.driver.is_finishing() {
             return Ok(());
         }
-        self.release_workers();
-        if self.driver.is_finishing() {
-            return Ok(());
-        }
-        self.start_workers()
+        self.open_agents();
+        self.start_workers()?;
+        self.check_start();
+        Ok(())
     }
 
-    /// Handles workers whose processes have ended.
-    fn reap(&mut self) {
-        for at in 0..self.workers.len() {
-            let worker = &mut self.workers[at];
-            let Some(code) = worker.task.poll_exit() else {
-                continue;
-            };
-            let (number, host) = (at as u64, worker.host.clone());
-            let expected = worker.task.was_terminated() || worker.leaves;
-            let name = worker.task.spec.name.clone();
-            show(ScreenEvent::Gone { task: at }, &self.events);
-            if code == 0 {
-                self.driver.mark_done(number);
-                continue;
-            }
-            self.driver.mark_lost(number);
-            if expected {
-                continue;
-            }
-            let how = status_text(code);
-            if !self.has_begun || self.driver.is_finishing() {
-                self.shut_down(format!("{name} {how}"), code);
-            } else {
-                let rest = self.hosts.failed(&host).as_secs_f64();
-                self.note(format!(
-                    "{name} {how}: {host} starts no other one for {rest:.0} s"
-                ));
-            }
+    /// Ends workers of a job that ends; returns `false` if it goes on.
+    fn poll_shutdown(&mut self) -> bool {
+        let Some(Shutdown { since, told, .. }) = &self.shutdown else {
+            return false;
+        };
+        let since = since.elapsed();
+        if !told || since > TOLD_TIMEOUT {
+            self.workers.terminate();
+        }
+        if since > self.options.job.options.grace {
+            self.workers.kill();
+        }
+        true
+    }
+
+    /// Handles a worker whose process has ended.
+    fn take_end(&mut self, ended: EndedWorker) {
+        let EndedWorker {
+            number,
+            name,
+            host,
+            code,
+            lost,
+            expected,
+        } = ended;
+        if code == 0 {
+            return self.driver.mark_done(number);
+        }
+        self.driver.mark_lost(number);
+        if expected {
+            return;
+        }
+        let how = status_text(code);
+        if let Some(lost) = lost {
+            // The failure is that of the host, which is counted once for all of its workers.
+            self.note(format!("{name} was {lost}"));
+        } else if !self.has_begun || self.driver.is_finishing() {
+            self.shut_down(format!("{name} {how}"), code);
+        } else {
+            let rest = self.hosts.failed(&host).as_secs_f64();
+            self.note(format!(
+                "{name} {how}: {host} starts no other one for {rest:.0} s"
+            ));
         }
     }
 
@@ -201,15 +206,12 @@ impl<'a> RunningJob<'a> {
                 ));
             }
             Change::Dropped { worker, why } => {
-                let at = usize::try_from(worker).unwrap_or(usize::MAX);
-                if let Some(dropped) = self.workers.get_mut(at) {
-                    dropped.leaves |= dropped.task.is_running();
-                    dropped.dropped_at.get_or_insert_with(Instant::now);
-                }
+                self.workers.let_go(worker);
                 self.note(format!("worker {worker} is let go: {why}"));
             }
             Change::Ended(why) => {
-                self.shut_down(why, 1);
+                let all = [vec![why], self.hosts.unusable()].concat();
+                self.shut_down(all.join("\n"), 1);
                 if let Some(shutdown) = &mut self.shutdown {
                     shutdown.told = true;
                 }
@@ -219,89 +221,113 @@ impl<'a> RunningJob<'a> {
         }
     }
 
-    /// Kills workers that were let go and do not end by themselves, as a stopped process.
-    fn kill_dropped(&mut self) {
-        for worker in &mut self.workers {
-            if worker
-                .dropped_at
-                .is_some_and(|at| at.elapsed() > TOLD_TIMEOUT)
-            {
-                worker.task.kill();
+    /// Follows the discovery script and the agents.
+    fn poll_hosts(&mut self) {
+        if let Some(line) = self.hosts.poll() {
+            self.note(line);
+        }
+        let timeout = self.options.elastic.timeout;
+        if let Some((script, time)) = self.hosts.empty_for()
+            && time > timeout
+            && !self.driver.is_finishing()
+        {
+            let reason = format!(
+                "the host discovery script '{script}' has named no host for {timeout:?}: give hosts, or raise --elastic-timeout"
+            );
+            self.shut_down(reason, 1);
+        }
+        for (host, change) in self.agents.poll(&self.events) {
+            match change {
+                HostChange::Joined => self.hosts.joined(&host),
+                HostChange::Refused(reason) => self.refuse(&host, &reason),
+                HostChange::Lost(reason) => {
+                    let rest = self.hosts.lost(&host, &reason).as_secs_f64();
+                    self.note(format!(
+                        "the host '{host}' is lost: {reason}: it starts no worker for {rest:.0} s"
+                    ));
+                }
             }
         }
     }
 
-    /// Tells workers to leave whose hosts have fewer slots than before.
-    fn release_workers(&mut self) {
-        let mut used = std::collections::BTreeMap::<String, usize>::new();
-        let workers = self.workers.iter_mut().enumerate();
-        for (number, worker) in workers.filter(|(_, w)| w.task.is_running() && !w.leaves) {
-            let used = used.entry(worker.host.clone()).or_default();
-            *used += 1;
-            if *used > self.hosts.slots(&worker.host) {
-                worker.leaves = true;
-                self.driver.leave(number as u64);
+    /// Notes that a host cannot join.
+    fn refuse(&mut self, host: &str, reason: &str) {
+        let rest = self.hosts.lost(host, reason).as_secs_f64();
+        self.note(format!(
+            "the host '{host}' cannot be used: {reason}: it is tried again after {rest:.0} s"
+        ));
+    }
+
+    /// Starts agents of hosts that have none.
+    fn open_agents(&mut self) {
+        let usable = self.hosts.usable().map(|(host, _)| host);
+        let missing = usable.filter(|host| self.agents.misses(host));
+        for host in missing.map(str::to_owned).collect::<Vec<_>>() {
+            if let Err(error) = self.agents.open(&host, &self.events) {
+                self.refuse(&host, &error.to_string());
             }
+        }
+    }
+
+    /// Ends a job that cannot begin, as none of its hosts can be used.
+    fn check_start(&mut self) {
+        if self.has_begun || self.workers.any_runs() || self.agents.any_joins() {
+            return;
+        }
+        let unusable = self.hosts.unusable();
+        if !unusable.is_empty() && unusable.len() == self.hosts.named().count() {
+            let reason = format!("none of the hosts can be used\n{}", unusable.join("\n"));
+            self.shut_down(reason, 1);
         }
     }
 
     /// Starts workers on hosts with free slots.
-    pub(super) fn start_workers(&mut self) -> Result<()> {
-        let runs = |w: &&WorkerProcess| w.task.is_running() && !w.leaves;
-        let mut all = self.workers.iter().filter(runs).count();
+    fn start_workers(&mut self) -> Result<()> {
+        let mut all = self.workers.staying();
         let usable: Vec<(String, usize)> = self
             .hosts
             .usable()
             .map(|(host, slots)| (host.to_owned(), slots))
             .collect();
         for (host, slots) in usable {
-            let here = self.workers.iter().filter(runs).filter(|w| w.host == host);
-            for _ in here.count()..slots {
+            for _ in self.workers.staying_on(&host)..slots {
                 if all >= self.max {
                     return Ok(());
                 }
-                self.start(&host)?;
+                let Some(program) = self.program(&host)? else {
+                    break;
+                };
+                self.workers.start(&host, program)?;
                 all += 1;
             }
         }
         Ok(())
     }
 
-    fn start(&mut self, host: &str) -> Result<()> {
-        let number = self.workers.len();
-        let address = self.driver.address();
-        let [name, args @ ..] = &self.options.command[..] else {
-            return Err("no program is named".into());
-        };
-        let mut command = Command::new(program_path(name));
-        command
-            .args(args)
-            .env(variables::ELASTIC, "1")
-            .env(variables::WORKER, number.to_string())
-            .env(variables::HOST, host)
-            .env(variables::ADDRESS, address.ip().to_string())
-            .env(variables::PORT, address.port().to_string())
-            .env(variables::SECRET, &self.secret);
-        if let Some(folder) = &self.options.protection {
-            command.env(variables::PROTECTION, folder);
+    /// Program of the next worker; `None` if its host is not ready.
+    fn program(&self, host: &str) -> Result<Option<TaskProgram>> {
+        let job = &self.options.job;
+        let is_local = job.access.is_local(host);
+        let link = self.agents.ready(host);
+        if !is_local && link.is_none() {
+            return Ok(None);
         }
-        let title = format!("worker {number}");
-        // An error is a screen that has ended: lines of the worker are lost then, which is reported in the end.
-        let _ = self.events.send(ScreenEvent::Started {
-            name: title.clone(),
-        });
-        let spec = TaskSpec {
-            name: title,
-            worker: true,
-            program: TaskProgram::Local(command),
-        };
-        let task = LaunchedTask::start(spec, number, &self.events)?;
-        self.workers.push(WorkerProcess {
-            host: host.to_owned(),
-            task,
-            leaves: false,
-            dropped_at: None,
-        });
-        Ok(())
+        let address = self.driver.address();
+        let own = [
+            (variables::ELASTIC, "1".to_owned()),
+            (variables::WORKER, self.workers.next_number().to_string()),
+            (variables::HOST, host.to_owned()),
+            (variables::ADDRESS, address.ip().to_string()),
+            (variables::PORT, address.port().to_string()),
+            (variables::SECRET, self.secret.clone()),
+        ];
+        let base = job.base_start(is_local)?;
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        let env = [&base.env, &own[..], &job.options.env].concat();
+        let start = StartTask { env, ..base };
+        Ok(Some(match link {
+            Some(link) => TaskProgram::Remote(link.clone(), Box::new(start)),
+            None => TaskProgram::Local(command_of(&start)),
+        }))
     }
 }

@@ -5,9 +5,8 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use thalweg_launch_env::host::is_local;
-
 use crate::error::{LaunchError, Result};
+use crate::layout::checked_name;
 use crate::process;
 
 /// Interval between two runs of the script.
@@ -18,6 +17,8 @@ const SCRIPT_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_OUTPUT: u64 = 1 << 20;
 /// Maximum number of slots of a host.
 const MAX_SLOTS: usize = 4096;
+/// Maximum number of hosts, each of which has an agent.
+const MAX_HOSTS: usize = 1024;
 
 /// Host discovery script, which is run again and again.
 pub(super) struct Script {
@@ -144,13 +145,10 @@ fn parse_hosts(text: &str) -> Result<BTreeMap<String, usize>> {
         let (host, slots) = line.rsplit_once(':').unwrap_or((line, "1"));
         let slots = slots.parse().ok().filter(|&s: &usize| s <= MAX_SLOTS);
         let slots = slots.ok_or_else(|| format!("'{line}' is not host:slots"))?;
-        if !is_local(host) {
-            return Err(format!(
-                "'{host}' is another host: workers are started on this one, named localhost, 127.* or as it calls itself, alone"
-            )
-            .into());
+        all.insert(checked_name(host)?.to_owned(), slots);
+        if all.len() > MAX_HOSTS {
+            return Err(format!("it names more than {MAX_HOSTS} hosts").into());
         }
-        all.insert(host.to_owned(), slots);
     }
     Ok(all)
 }
@@ -193,15 +191,19 @@ mod tests {
     }
 
     #[test]
-    fn malformed_lines_and_remote_hosts_are_refused() {
-        let hosts = parse_hosts("localhost:2\n\n127.0.0.2\n").unwrap();
+    fn malformed_lines_and_names_are_refused() {
+        let hosts = parse_hosts("localhost:2\n\nuser@node7\n").unwrap();
         assert_eq!(
             hosts,
-            BTreeMap::from([("localhost".to_owned(), 2), ("127.0.0.2".to_owned(), 1)])
+            BTreeMap::from([("localhost".to_owned(), 2), ("user@node7".to_owned(), 1)])
         );
+        let many: String = (0..1025).map(|n| format!("node{n}\n")).collect();
         for (text, why) in [
             ("localhost:x", "is not host:slots"),
-            ("node7:2", "another host"),
+            // It would be an option of ssh.
+            ("-oProxyCommand=x:2", "is no name of a host"),
+            ("a b:2", "is no name of a host"),
+            (&many, "more than 1024 hosts"),
         ] {
             let error = parse_hosts(text).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

@@ -1,9 +1,9 @@
 //! Addresses of the hosts of a job.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, TcpListener, ToSocketAddrs};
 
 use super::job::HostedJob;
-use crate::error::Result;
+use crate::error::{LaunchError, Result};
 use crate::layout::JobHost;
 use crate::reach::address_toward;
 
@@ -15,7 +15,7 @@ impl HostedJob {
     ///
     /// # Errors
     /// The network is not trusted and nothing protects the job; no other host has an address.
-    pub(super) fn own_address(&self, hosts: &[JobHost]) -> Result<IpAddr> {
+    pub(crate) fn own_address(&self, hosts: &[JobHost]) -> Result<IpAddr> {
         let others = hosts
             .iter()
             .filter(|host| !self.access.is_local(&host.name));
@@ -41,6 +41,21 @@ impl HostedJob {
         toward(others[0]).map_err(|e| {
             let name = others[0].address();
             format!("the host '{name}': {e}: give --address, the address of this host that the others reach").into()
+        })
+    }
+
+    /// Listener at an address of this host, at which ranks meet.
+    ///
+    /// # Errors
+    /// The address is none of this host.
+    pub(crate) fn listener(&self, address: IpAddr) -> Result<TcpListener> {
+        TcpListener::bind((address, 0)).map_err(|e| {
+            LaunchError::of_attempt(e, |e| {
+                let text = format!(
+                    "ranks cannot meet at {address}: {e}: give --address, an address of this host"
+                );
+                LaunchError::Argument(text)
+            })
         })
     }
 

@@ -15,7 +15,7 @@ const AGENT: &str = "thalweg-agent";
 
 impl HostedJob {
     /// Path of the agent on other hosts.
-    pub(super) fn agent_path(&self) -> String {
+    pub(crate) fn agent_path(&self) -> String {
         match &self.options.copy {
             Some(folder) => folder.join(AGENT).to_string_lossy().into_owned(),
             None => self.options.agent.clone(),
@@ -26,7 +26,7 @@ impl HostedJob {
     ///
     /// # Errors
     /// The current folder has no path.
-    pub(super) fn program(&self, is_local: bool) -> Result<(String, String)> {
+    pub(crate) fn program(&self, is_local: bool) -> Result<(String, String)> {
         let program = program_path(&self.command[0]);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         match &self.options.copy {

@@ -10,4 +10,4 @@ mod run;
 pub(crate) use address::with_port;
 pub use job::{HostedJob, JobOptions};
 pub use plan::{JobPlan, PlannedHost, PlannedTask};
-pub(crate) use plan::{cluster_flags, passed_variables, tf_config};
+pub(crate) use plan::{cluster_flags, named_twice, passed_variables, tf_config};

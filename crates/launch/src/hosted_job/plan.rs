@@ -7,7 +7,7 @@ use thalweg_launch_env::variables;
 
 use super::address::with_port;
 use super::job::HostedJob;
-use crate::error::Result;
+use crate::error::{LaunchError, Result};
 use crate::layout::{
     HostResources, JobHost, JobShape, PlacedTask, PortChoice, Sharing, TaskKind, assign, place,
 };
@@ -132,11 +132,7 @@ impl HostedJob {
         };
         for (at, host) in all.iter().enumerate() {
             if all[..at].iter().any(|other| other.name == host.name) {
-                return Err(format!(
-                    "the host '{0}' is named twice: name it once, with all of its slots, as {0}:2",
-                    host.name
-                )
-                .into());
+                return Err(named_twice(&host.name));
             }
         }
         let mut tasks = place(&self.shape, all)?;
@@ -178,20 +174,16 @@ impl HostedJob {
                 .collect()
         };
         let cluster = [addresses(TaskKind::Server), addresses(TaskKind::Worker)];
-        let programs = [self.program(false)?, self.program(true)?];
+        let bases = [self.base_start(false)?, self.base_start(true)?];
         let start = |task: &PlacedTask| {
             let is_local = self.access.is_local(&places.hosts[task.host].name);
-            let mut args = self.command[1..].to_vec();
-            let mut env = match is_local {
-                true => Vec::new(),
-                false => passed_variables(),
-            };
-            if let Some(folder) = &self.options.protection {
-                let folder = folder.display().to_string();
-                env.push((variables::PROTECTION.to_owned(), folder));
-            } else if self.options.unprotected_network {
-                env.push((variables::UNPROTECTED_NETWORK.to_owned(), "1".to_owned()));
-            }
+            let StartTask {
+                program,
+                mut args,
+                folder,
+                mut env,
+                ..
+            } = bases[usize::from(is_local)].clone();
             match task.kind {
                 TaskKind::Rank => {
                     env.extend(self.rank_variables(task, places.tasks.len(), meeting))
@@ -206,15 +198,48 @@ impl HostedJob {
             }
             env.extend(self.options.env.iter().cloned());
             StartTask {
-                program: programs[usize::from(is_local)].0.clone(),
+                program,
                 args,
-                folder: programs[usize::from(is_local)].1.clone(),
+                folder,
                 env,
                 cores: task.cores.clone(),
             }
         };
         Ok(places.tasks.iter().map(start).collect())
     }
+}
+
+impl HostedJob {
+    /// Command of a task on this host or another, without the arguments and variables of its own.
+    ///
+    /// # Errors
+    /// The current folder has no path.
+    pub(crate) fn base_start(&self, is_local: bool) -> Result<StartTask> {
+        let (program, folder) = self.program(is_local)?;
+        let mut env = match is_local {
+            true => Vec::new(),
+            false => passed_variables(),
+        };
+        if let Some(folder) = &self.options.protection {
+            let folder = folder.display().to_string();
+            env.push((variables::PROTECTION.to_owned(), folder));
+        } else if self.options.unprotected_network {
+            env.push((variables::UNPROTECTED_NETWORK.to_owned(), "1".to_owned()));
+        }
+        Ok(StartTask {
+            program,
+            args: self.command[1..].to_vec(),
+            folder,
+            env,
+            cores: Vec::new(),
+        })
+    }
+}
+
+/// Error of a host that a list names a second time.
+pub(crate) fn named_twice(host: &str) -> LaunchError {
+    format!("the host '{host}' is named twice: name it once, with all of its slots, as {host}:2")
+        .into()
 }
 
 /// Flags of a task of a cluster.

@@ -1,6 +1,6 @@
 //! Ranks of a job: their variables, and the coordinator at which they meet.
 
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::sync::mpsc::Sender;
 
 use thalweg_collective::{Coordinator, SILENCE_TIMEOUT, Secret};
@@ -8,7 +8,7 @@ use thalweg_launch_env::variables;
 
 use super::job::HostedJob;
 use super::plan::RankMeeting;
-use crate::error::{LaunchError, Result};
+use crate::error::Result;
 use crate::layout::PlacedTask;
 use crate::secret::job_secret;
 
@@ -23,14 +23,7 @@ impl HostedJob {
         address: IpAddr,
         notes: Sender<String>,
     ) -> Result<(Coordinator, RankMeeting)> {
-        let listener = TcpListener::bind((address, 0)).map_err(|e| {
-            LaunchError::of_attempt(e, |e| {
-                let text = format!(
-                    "ranks cannot meet at {address}: {e}: give --address, an address of this host"
-                );
-                LaunchError::Argument(text)
-            })
-        })?;
+        let listener = self.listener(address)?;
         let secret = job_secret()?;
         let mut shared = Secret::from(&secret);
         if let Some(folder) = &self.options.protection {

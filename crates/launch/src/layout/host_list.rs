@@ -117,7 +117,7 @@ fn slots(text: &str) -> std::result::Result<usize, String> {
 }
 
 /// A name with a leading dash would be an option of ssh; blanks and commas end a name in lists of addresses.
-fn checked_name(name: &str) -> std::result::Result<&str, String> {
+pub(crate) fn checked_name(name: &str) -> std::result::Result<&str, String> {
     let bad = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ',' | '/' | '\'' | '"');
     match name.is_empty() || name.starts_with('-') || name.contains(bad) {
         true => Err(format!("'{name}' is no name of a host")),

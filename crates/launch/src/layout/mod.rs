@@ -11,6 +11,7 @@ mod task;
 mod tests;
 
 pub use host_list::JobHost;
+pub(crate) use host_list::checked_name;
 pub use ports::PortChoice;
 pub use resources::{HostResources, Sharing, assign};
 pub use shape::{ClusterShape, JobShape};

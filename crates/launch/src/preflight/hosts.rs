@@ -1,6 +1,7 @@
 //! State of all hosts: agents, programs, disks, clocks and ports.
 
 use std::net::IpAddr;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::ask::Asker;
@@ -15,7 +16,7 @@ const NOTED_DIFFERENCE: Duration = Duration::from_secs(1);
 /// Difference of two clocks with which certificates fail.
 const MAX_DIFFERENCE: Duration = Duration::from_secs(60);
 /// Time in which a host tells its state.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// State of a host.
 pub(crate) struct HostState {
@@ -56,28 +57,8 @@ pub(crate) fn probe_hosts(
             errors.push(format!("the host '{}' does not tell its state", host.name));
             continue;
         };
-        errors.extend(
-            answer
-                .errors
-                .iter()
-                .map(|e| format!("the host '{}': {e}", host.name)),
-        );
-        match clock_difference(&answer) {
-            difference if difference > MAX_DIFFERENCE => errors.push(format!(
-                "the host '{}': its clock differs by {} s from that of this host: set it (NTP)",
-                host.name,
-                difference.as_secs()
-            )),
-            difference if difference > NOTED_DIFFERENCE => {
-                let seconds = difference.as_secs_f64();
-                let name = &host.name;
-                let line = format!(
-                    "the clock of '{name}' differs by {seconds:.1} s from that of this host"
-                );
-                show(ScreenEvent::Note(line), asker.events());
-            }
-            _ => {}
-        }
+        let mistakes = mistakes(&answer, &host.name, asker.events()).into_iter();
+        errors.extend(mistakes.map(|e| format!("the host '{}': {e}", host.name)));
         states.push(HostState {
             own_address: answer.own_address,
             resources: HostResources {
@@ -91,6 +72,29 @@ pub(crate) fn probe_hosts(
         true => Ok(states),
         false => Err(errors.join("\n").into()),
     }
+}
+
+/// Mistakes that keep a host from running tasks. A clock that differs a little is shown.
+pub(super) fn mistakes(
+    answer: &ProbeAnswer,
+    host: &str,
+    events: &SyncSender<ScreenEvent>,
+) -> Vec<String> {
+    let mut all = answer.errors.clone();
+    match clock_difference(answer) {
+        difference if difference > MAX_DIFFERENCE => all.push(format!(
+            "its clock differs by {} s from that of this host: set it (NTP)",
+            difference.as_secs()
+        )),
+        difference if difference > NOTED_DIFFERENCE => {
+            let seconds = difference.as_secs_f64();
+            let line =
+                format!("the clock of '{host}' differs by {seconds:.1} s from that of this host");
+            show(ScreenEvent::Note(line), events);
+        }
+        _ => {}
+    }
+    all
 }
 
 /// Difference between the clock of a host that has just answered and that of this one.

@@ -9,7 +9,7 @@ use crate::reach::{NonceSocket, connect_all};
 use crate::secret::job_secret;
 
 /// Time for all attempts to connect.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of failed pairs of which an error tells the reason.
 const SHOWN: usize = 8;
 /// Maximum number of hosts of a matrix.

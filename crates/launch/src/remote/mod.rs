@@ -19,12 +19,13 @@ use crate::screen::ScreenEvent;
 use crate::task_exit::ProcessExit;
 use access_process::AccessProcess;
 use requests::Requests;
-use state::{LinkState, TaskState};
+use state::LinkState;
 
 /// Time in which an agent reports the end of a killed task.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time in which an agent ends after its input has.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// Connection to the agent of a host. The agent ends, with all of its tasks, when this is dropped.
 pub(crate) struct AgentLink {
     host: String,
@@ -120,48 +121,47 @@ impl AgentLink {
         }
     }
 
-    fn lose(&self, reason: String) {
+    /// Gives up the connection, for this reason, and kills the access program. It waits for nothing.
+    pub(crate) fn lose(&self, reason: String) {
         self.state().lose(reason);
         self.process.kill();
     }
 
-    /// Starts a task, whose lines are shown as those of `number`.
-    ///
-    /// # Errors
-    /// The connection is lost.
-    pub(crate) fn start(
-        link: &Arc<AgentLink>,
-        number: usize,
-        start: &StartTask,
-    ) -> Result<RemoteTask> {
-        let mut state = link.state();
-        if let Some(reason) = &state.lost {
-            return Err(format!("the host '{}' is lost: {reason}", link.host).into());
-        }
-        let task = state.next;
-        state.next += 1;
-        state.tasks.insert(task, TaskState { number, exit: None });
-        drop(state);
+    /// Starts a task, whose lines are shown as those of `number`. On a connection that is lost, it has ended with its host.
+    pub(crate) fn start(link: &Arc<AgentLink>, number: usize, start: &StartTask) -> RemoteTask {
+        let task = link.state().add_task(number);
         let start = Box::new(start.clone());
         link.send(Request::Start { task, start });
-        Ok(RemoteTask {
+        RemoteTask {
             link: link.clone(),
             task,
             killed_at: None,
-        })
+        }
     }
 
     /// Tells the agent that no more tasks come: it ends once all lines of the ended ones have come.
     pub(crate) fn finish(&self) {
         self.send(Request::Finish);
     }
+
+    /// Ends the agent with all of its tasks, and waits until the access program has ended, or kills it.
+    pub(crate) fn close(&self) {
+        // The agent sees the end of its input.
+        self.requests.close();
+        self.process.end(END_TIMEOUT);
+    }
+
+    /// Ends an agent whose tasks have ended, as [`AgentLink::close`] does, after their last lines.
+    pub(crate) fn close_after_lines(&self) {
+        self.finish();
+        self.process.wait(END_TIMEOUT);
+        self.close();
+    }
 }
 
 impl Drop for AgentLink {
     fn drop(&mut self) {
-        // The agent sees the end of its input.
-        self.requests.close();
-        self.process.end(END_TIMEOUT);
+        self.close();
     }
 }
 

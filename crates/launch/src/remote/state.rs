@@ -19,7 +19,7 @@ pub(super) struct LinkState {
     pub(super) answers: VecDeque<Answer>,
     pub(super) tasks: BTreeMap<usize, TaskState>,
     /// Number of the next task.
-    pub(super) next: usize,
+    next: usize,
     /// Reason why the connection is lost.
     pub(super) lost: Option<String>,
     /// Last lines of the access program's standard error, and of what came before the first message.
@@ -53,6 +53,15 @@ impl LinkState {
         self.errors.push_back(line.to_owned());
     }
 
+    /// Adds a task, whose lines are shown as those of `number`. Returns its number for the agent.
+    pub(super) fn add_task(&mut self, number: usize) -> usize {
+        let exit = self.lost.clone().map(lost_exit);
+        let task = self.next;
+        self.next += 1;
+        self.tasks.insert(task, TaskState { number, exit });
+        task
+    }
+
     /// Notes the end of a task.
     pub(super) fn end(&mut self, task: usize, code: i32) {
         if let Some(TaskState { exit, .. }) = self.tasks.get_mut(&task) {
@@ -70,12 +79,17 @@ impl LinkState {
             return;
         }
         for task in self.tasks.values_mut() {
-            task.exit.get_or_insert(ProcessExit {
-                code: LOST,
-                at: Instant::now(),
-                lost: Some(reason.clone()),
-            });
+            task.exit.get_or_insert_with(|| lost_exit(reason.clone()));
         }
         self.lost = Some(reason);
+    }
+}
+
+/// Exit of a task that is lost with its host.
+fn lost_exit(reason: String) -> ProcessExit {
+    ProcessExit {
+        code: LOST,
+        at: Instant::now(),
+        lost: Some(reason),
     }
 }
