@@ -75,18 +75,6 @@ fn several_hosts_need_protection_or_the_unprotected_network_flag() {
 }
 
 #[test]
-fn elastic_jobs_reject_a_list_of_hosts() {
-    let folder = FakeSsh::new("elastic");
-    let options = ["-np", "1", "-H", "localhost:1", "--min-np", "1"];
-    let done = launch(&folder, &options, &["true"]);
-    let errors = String::from_utf8(done.stderr).unwrap();
-    assert!(
-        errors.contains("a host discovery script names the hosts"),
-        "{errors}"
-    );
-}
-
-#[test]
 fn hosts_with_too_few_slots_are_an_error() {
     let folder = FakeSsh::new("slots");
     let done = launch(

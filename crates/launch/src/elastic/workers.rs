@@ -66,7 +66,9 @@ impl Workers {
         let number = self.next_number();
         let name = format!("worker {number}");
         // An error is a screen that has ended: lines of the worker are lost then, which is reported in the end.
-        let _ = self.events.send(ScreenEvent::Started { name: name.clone() });
+        let _ = self
+            .events
+            .send(ScreenEvent::Started { name: name.clone() });
         let spec = TaskSpec {
             name,
             worker: true,
@@ -153,7 +155,10 @@ impl Workers {
     /// Kills workers that were let go and do not end by themselves, as a stopped process.
     pub(super) fn kill_late(&mut self) {
         let late = |at: Instant| at.elapsed() > TOLD_TIMEOUT;
-        let late = self.all.iter_mut().filter(|w| w.dropped_at.is_some_and(late));
+        let late = self
+            .all
+            .iter_mut()
+            .filter(|w| w.dropped_at.is_some_and(late));
         for task in late.filter_map(|w| w.task.as_mut()) {
             task.kill();
         }
