@@ -43,6 +43,8 @@ pub const SECRET: &str = "THALWEG_JOB_SECRET";
 pub const COORDINATOR: &str = "THALWEG_COORDINATOR";
 /// Port of the coordinator that rank 0 runs.
 pub const COORDINATOR_PORT: &str = "THALWEG_COORDINATOR_PORT";
+/// Number of times that all ranks of the job were started again by their launcher (`--restarts`): 0 at first.
+pub const RESTART: &str = "THALWEG_RESTART";
 /// 1 allows ranks of several hosts without TLS, on a network that the user trusts.
 pub const UNPROTECTED_NETWORK: &str = "THALWEG_UNPROTECTED_NETWORK";
 /// Number of ranks of an indexed Job of Kubernetes, which has no variable for it.

@@ -1,25 +1,20 @@
 //! Supervision of a job whose tasks all start at once: until all have ended, and with which exit code.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
+use crate::console::Console;
 use crate::error::Result;
 use crate::job_exit::JobExit;
-use crate::output_files::output_files;
-use crate::remote::AgentLink;
-use crate::screen::{Screen, ScreenEvent, show};
-use crate::signals::{self, Signals};
+use crate::screen::{ScreenEvent, show};
+use crate::signals;
 use crate::task::{LaunchedTask, TaskSpec, ended_by_signal, status_text};
 
 /// Interval at which tasks and signals are polled.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time in which the task that has caused a failure ends too. Tasks that lose a peer may end before it.
 const CAUSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Number of lines that may wait for the screen until tasks block.
-pub(crate) const EVENT_QUEUE: usize = 1024;
-
 /// Options of the supervision of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Supervision {
@@ -31,71 +26,76 @@ pub(crate) struct Supervision {
     pub(crate) output_dir: Option<PathBuf>,
 }
 
-/// Signals of a launch, and the queue of what its screen shows.
-pub(crate) struct JobInput {
-    pub(crate) signals: Signals,
-    pub(crate) sender: SyncSender<ScreenEvent>,
-    events: Receiver<ScreenEvent>,
+/// End of the tasks of a job.
+#[derive(Debug)]
+pub(crate) enum TasksEnd {
+    /// All have succeeded.
+    Done,
+    /// The launcher got this signal.
+    Signal(i32),
+    /// A task has failed, or was lost.
+    Failed {
+        /// Exit code of the task.
+        code: i32,
+        /// Its name, and how it has ended.
+        text: String,
+    },
 }
 
-impl JobInput {
-    /// Catches signals from now on.
-    ///
-    /// # Errors
-    /// Signals cannot be caught.
-    pub(crate) fn catch() -> Result<JobInput> {
-        let (sender, events) = sync_channel(EVENT_QUEUE);
-        Ok(JobInput {
-            signals: Signals::catch()?,
-            sender,
-            events,
-        })
+impl TasksEnd {
+    /// End of a job, after the last lines of its console.
+    pub(crate) fn exit(self, console: Console) -> JobExit {
+        let lost = console.end();
+        match self {
+            TasksEnd::Done => JobExit::success(lost),
+            TasksEnd::Signal(signal) => {
+                JobExit::new(128 + signal, format!("ended by {}", signals::name(signal)))
+            }
+            TasksEnd::Failed { code, text } => JobExit::new(code, format!("error: {text}")),
+        }
     }
 }
 
-/// Starts tasks, and returns when all have ended. `links` are the connections of those on other hosts. Lines from `notes` are
-/// shown as the launcher's own. `first_failed` gives the number of the task whose failure the others have noticed first, if they
-/// tell.
+/// Starts tasks, and returns when all have ended. Lines from `notes` are shown as the launcher's own. `first_failed` gives the
+/// number of the task whose failure the others have noticed first, if they tell.
 ///
 /// # Errors
 /// A task cannot be started; a file of its output cannot be written.
 pub(crate) fn run_tasks(
     specs: Vec<TaskSpec>,
-    input: JobInput,
-    links: &[Arc<AgentLink>],
+    console: &mut Console,
     options: &Supervision,
     notes: &Receiver<String>,
     first_failed: &dyn Fn() -> Option<usize>,
-) -> Result<JobExit> {
-    let JobInput {
-        mut signals,
-        sender,
-        events,
-    } = input;
-    let names: Vec<String> = specs.iter().map(|t| t.name.clone()).collect();
-    let files = match &options.output_dir {
-        Some(folder) => output_files(folder, &names)?,
-        None => Vec::new(),
-    };
-    let screen = Screen::start(names, files, events)?;
+) -> Result<TasksEnd> {
+    let names = specs.iter().map(|t| t.name.clone()).collect();
+    console.open(names, options.output_dir.as_deref())?;
     let mut job = RunningTasks {
         tasks: Vec::new(),
-        links,
         options,
         first_failed,
     };
     for (number, spec) in specs.into_iter().enumerate() {
-        job.tasks.push(LaunchedTask::start(spec, number, &sender)?);
+        let task = LaunchedTask::start(spec, number, &console.sender)?;
+        job.tasks.push(task);
     }
-    Ok(job.supervise(&mut signals, sender, screen, notes))
+    Ok(job.supervise(console, notes))
 }
 
 /// Tasks that were started; those that still run are killed when this is dropped.
 struct RunningTasks<'a> {
     tasks: Vec<LaunchedTask>,
-    links: &'a [Arc<AgentLink>],
     options: &'a Supervision,
     first_failed: &'a dyn Fn() -> Option<usize>,
+}
+
+/// Text of the number of restarts, after that of a failure.
+pub(crate) fn restarts_text(restarts: u32) -> String {
+    match restarts {
+        0 => String::new(),
+        1 => ", after 1 restart".to_owned(),
+        n => format!(", after {n} restarts"),
+    }
 }
 
 /// Failure of a task.
@@ -142,20 +142,15 @@ struct Shutdown {
 
 impl RunningTasks<'_> {
     /// Waits until all tasks have ended. The exit code is that of the task whose failure was the cause of the end.
-    fn supervise(
-        mut self,
-        signals: &mut Signals,
-        events: SyncSender<ScreenEvent>,
-        screen: Screen,
-        notes: &Receiver<String>,
-    ) -> JobExit {
+    fn supervise(mut self, console: &mut Console, notes: &Receiver<String>) -> TasksEnd {
+        let events = console.sender.clone();
         let mut shutdown = Shutdown::default();
         while self.tasks.iter().any(LaunchedTask::is_active) {
             std::thread::sleep(POLL_INTERVAL);
             for line in notes.try_iter() {
                 show(ScreenEvent::Note(line), &events);
             }
-            for signal in signals.pending() {
+            for signal in console.signals.pending() {
                 if shutdown.signal.is_some() {
                     let killed = self.tasks.iter_mut().filter_map(LaunchedTask::kill);
                     let note = |name| format!("killed: {name}, after a second signal");
@@ -167,29 +162,29 @@ impl RunningTasks<'_> {
             self.restart(&mut shutdown, &events);
             self.terminate(&mut shutdown, &events);
         }
-        // The last lines of other hosts come before the screen ends.
-        self.links.iter().for_each(|link| link.finish());
-        drop(events);
-        let lost = screen.end();
-        let named = (self.first_failed)();
+        self.end_of(&shutdown)
+    }
+
+    /// End of tasks that have all ended.
+    fn end_of(&self, shutdown: &Shutdown) -> TasksEnd {
         if let Some(signal) = shutdown.signal {
-            let text = format!("ended by {}", signals::name(signal));
-            return JobExit::new(128 + signal, text);
+            return TasksEnd::Signal(signal);
         }
-        if let Some(&Failure { task, code, .. }) = root_cause(&shutdown.failures, named) {
-            let restarts = match self.tasks[task].restarts() {
-                0 => String::new(),
-                1 => ", after 1 restart".to_owned(),
-                n => format!(", after {n} restarts"),
-            };
-            let name = &self.tasks[task].spec.name;
-            let status = match self.tasks[task].lost() {
-                Some(reason) => format!("was {reason}"),
-                None => status_text(code),
-            };
-            return JobExit::new(code, format!("error: {name} {status}{restarts}"));
-        }
-        JobExit::success(lost)
+        let named = (self.first_failed)();
+        let Some(&Failure { task, code, .. }) = root_cause(&shutdown.failures, named) else {
+            return TasksEnd::Done;
+        };
+        let task = &self.tasks[task];
+        let status = match task.lost() {
+            Some(reason) => format!("was {reason}"),
+            None => status_text(code),
+        };
+        let text = format!(
+            "{} {status}{}",
+            task.spec.name,
+            restarts_text(task.restarts())
+        );
+        TasksEnd::Failed { code, text }
     }
 
     /// Notes the tasks that have ended.

@@ -35,6 +35,7 @@
 
 mod access;
 mod agent;
+mod console;
 mod copy;
 mod elastic;
 mod error;

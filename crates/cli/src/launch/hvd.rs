@@ -35,6 +35,15 @@ pub(super) struct Hvd {
     /// system's ssh, without questions for passwords.
     #[arg(long, value_name = "PROGRAM")]
     ssh: Option<String>,
+    /// When a rank fails or its host is lost, starts all ranks again, up to so many times; THALWEG_RESTART is the number of the
+    /// restart. Use it with programs that restore a checkpoint. `--max-restarts`, as of torchrun, is the same.
+    #[arg(
+        long,
+        alias = "max-restarts",
+        default_value_t = 0,
+        value_name = "TIMES"
+    )]
+    restarts: u32,
     #[command(flatten)]
     tasks: TaskFlags,
     #[command(flatten)]
@@ -63,6 +72,7 @@ impl Hvd {
                 program: self.ssh.clone(),
             },
             options: JobOptions {
+                restarts: self.restarts,
                 trace: self.trace.clone(),
                 ..self.network.add_to(self.tasks.options(true)?)?
             },

@@ -31,9 +31,15 @@ pub(super) struct Local {
     /// Takes free ports; without it, servers listen from 2230 on and workers from 2220 on, past ports that are taken.
     #[arg(long)]
     free_ports: bool,
-    /// Starts a task that has failed again, up to so many times each, after 1, 2, 4 ... seconds. Use it with programs that
-    /// restore a checkpoint.
-    #[arg(long, default_value_t = 0, value_name = "TIMES")]
+    /// Starts a task that has failed again, up to so many times each, after 1, 2, 4 ... seconds. When a rank fails, starts all
+    /// ranks again, up to so many times; THALWEG_RESTART is the number of the restart. Use it with programs that restore a
+    /// checkpoint. `--max-restarts`, as of torchrun, is the same.
+    #[arg(
+        long,
+        alias = "max-restarts",
+        default_value_t = 0,
+        value_name = "TIMES"
+    )]
     restarts: u32,
     #[command(flatten)]
     tasks: TaskFlags,

@@ -27,9 +27,15 @@ pub(super) struct ShapeFlags {
     /// Workers run on the hosts of parameter servers too (true), or on the others only.
     #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
     ps_in_worker: Option<bool>,
-    /// Starts a task of a cluster that has failed again, up to so many times each, after 1, 2, 4 ... seconds. Use it with
-    /// programs that restore a checkpoint.
-    #[arg(long, default_value_t = 0, value_name = "TIMES")]
+    /// Starts a task of a cluster that has failed again, up to so many times each, after 1, 2, 4 ... seconds. When a rank fails
+    /// or its host is lost, starts all ranks again, up to so many times; THALWEG_RESTART is the number of the restart. Use it
+    /// with programs that restore a checkpoint. `--max-restarts`, as of torchrun, is the same.
+    #[arg(
+        long,
+        alias = "max-restarts",
+        default_value_t = 0,
+        value_name = "TIMES"
+    )]
     pub(super) restarts: u32,
     /// Takes random free ports in place of those from 2220 and 2230 on.
     #[arg(long)]

@@ -15,8 +15,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_chan
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::console::EVENT_QUEUE;
 use crate::error::{LaunchError, Result};
-use crate::job::EVENT_QUEUE;
 use crate::probe::probe;
 use crate::process::command_of;
 use crate::protocol::{

@@ -32,7 +32,8 @@ pub struct HostedJob {
 pub struct JobOptions {
     /// Time that a task may take to end after SIGTERM.
     pub grace: Duration,
-    /// Number of times that each task of a cluster is started again after a failure. A rank cannot join a job that has begun.
+    /// Number of times that each task of a cluster is started again after a failure, or that all ranks are: a rank cannot join a job
+    /// that has begun.
     pub restarts: u32,
     /// Folder for a file with the output of each task.
     pub output_dir: Option<PathBuf>,
@@ -54,7 +55,7 @@ pub struct JobOptions {
     pub agent: String,
     /// Folder on other hosts to which the program and the agent are copied before the start. Tasks run there.
     pub copy: Option<PathBuf>,
-    /// Time in which the agents of all hosts answer.
+    /// Time in which the agents of all hosts answer, and in which a host that was lost comes back for a restart of ranks.
     pub start_timeout: Duration,
     /// File for the trace of the collectives of all ranks of this host.
     pub trace: Option<PathBuf>,

@@ -51,6 +51,8 @@ pub(super) struct RankMeeting {
     pub(super) address: IpAddr,
     pub(super) port: u16,
     pub(super) secret: String,
+    /// Number of times that the ranks were started before.
+    pub(super) restart: u32,
 }
 
 /// Tasks at their places, and the hosts that have some.

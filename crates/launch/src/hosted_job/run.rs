@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel};
 
 use super::job::HostedJob;
 use super::plan::Places;
 use crate::access::command_of_words;
+use crate::console::Console;
 use crate::error::{LaunchError, Result};
-use crate::job::{JobInput, Supervision, run_tasks};
+use crate::job::{Supervision, TasksEnd, run_tasks};
 use crate::job_exit::JobExit;
 use crate::layout::{JobShape, TaskKind};
 use crate::preflight::{Asker, Endpoint, HostState, ReadyHost, check_network, greet, probe_hosts};
@@ -18,7 +19,7 @@ use crate::remote::AgentLink;
 use crate::screen::ScreenEvent;
 use crate::signals;
 use crate::task::{TaskProgram, TaskSpec};
-use crate::trace::{check_trace, merge_traces, rank_trace};
+use crate::trace::check_trace;
 
 impl HostedJob {
     /// Starts all tasks, and returns when all have ended.
@@ -46,58 +47,40 @@ impl HostedJob {
     fn run_cluster(&self) -> Result<JobExit> {
         let mut places = self.places()?;
         let own = self.own_address(&places.hosts)?;
-        let mut input = JobInput::catch()?;
-        let hosts = self.ready_hosts(&mut places, own, &mut input)?;
+        let mut console = Console::catch()?;
+        let hosts = self.ready_hosts(&mut places, own, &mut console)?;
         let starts = self.starts(&places, own, None)?;
-        self.run_on(&places, starts, hosts, input, &channel().1, &|| None)
+        let end = self.run_on(
+            &places,
+            &starts,
+            &hosts,
+            &mut console,
+            &channel().1,
+            &|| None,
+        )?;
+        Ok(end.exit(console))
     }
 
-    fn run_ranks(&self, ranks: usize) -> Result<JobExit> {
-        let mut places = self.places()?;
-        let own = self.own_address(&places.hosts)?;
-        let (lines, notes) = channel();
-        let (coordinator, meeting) = self.coordinator(ranks, own, lines)?;
-        let mut input = JobInput::catch()?;
-        let hosts = self.ready_hosts(&mut places, own, &mut input)?;
-        let starts = self.starts(&places, own, Some(&meeting))?;
-        if let Some(path) = &self.options.trace {
-            // Traces of an earlier launch are not of this one.
-            (0..ranks).for_each(|rank| drop(std::fs::remove_file(rank_trace(path, rank))));
-        }
-        let first_failed = || coordinator.first_failed();
-        let mut exit = self.run_on(&places, starts, hosts, input, &notes, &first_failed)?;
-        if let Some(path) = &self.options.trace
-            && let Err(error) = merge_traces(path, ranks, &mut exit.messages)
-        {
-            exit.messages.push(format!("error: {error}"));
-            if exit.code == 0 {
-                exit.code = 1;
-            }
-        }
-        Ok(exit)
-    }
-
-    /// Runs tasks on hosts that are ready.
-    fn run_on(
+    /// Runs tasks on hosts that are ready, and returns when all have ended. The last lines of other hosts are still to come.
+    pub(super) fn run_on(
         &self,
         places: &Places,
-        starts: Vec<StartTask>,
-        hosts: Vec<ReadyHost>,
-        input: JobInput,
-        notes: &std::sync::mpsc::Receiver<String>,
+        starts: &[StartTask],
+        hosts: &[ReadyHost],
+        console: &mut Console,
+        notes: &Receiver<String>,
         first_failed: &dyn Fn() -> Option<usize>,
-    ) -> Result<JobExit> {
+    ) -> Result<TasksEnd> {
         let tasks = places.tasks.iter().zip(starts);
         let specs = tasks.map(|(task, start)| TaskSpec {
             name: task.name(),
             worker: task.kind != TaskKind::Server,
             program: match &hosts[task.host].link {
-                Some(link) => TaskProgram::Remote(link.clone(), Box::new(start)),
-                None => TaskProgram::Local(command_of(&start)),
+                Some(link) => TaskProgram::Remote(link.clone(), Box::new(start.clone())),
+                None => TaskProgram::Local(command_of(start)),
             },
         });
         let specs = specs.collect();
-        let links: Vec<Arc<AgentLink>> = hosts.into_iter().filter_map(|host| host.link).collect();
         let options = Supervision {
             grace: self.options.grace,
             restarts: match self.shape {
@@ -106,24 +89,27 @@ impl HostedJob {
             },
             output_dir: self.options.output_dir.clone(),
         };
-        run_tasks(specs, input, &links, &options, notes, first_failed)
+        let end = run_tasks(specs, console, &options, notes, first_failed);
+        let links = hosts.iter().filter_map(|host| host.link.as_ref());
+        links.for_each(|link| link.finish());
+        end
     }
 
     /// Starts the agents of all hosts, checks the hosts, and chooses ports, GPUs and cores.
-    fn ready_hosts(
+    pub(super) fn ready_hosts(
         &self,
         places: &mut Places,
         own: IpAddr,
-        input: &mut JobInput,
+        console: &mut Console,
     ) -> Result<Vec<ReadyHost>> {
-        self.copy_programs(places, &mut input.signals)?;
-        let hosts = self.open_agents(places, &input.sender)?;
+        self.copy_programs(places, &mut console.signals)?;
+        let hosts = self.open_agents(places, &console.sender)?;
         let addresses: Vec<String> = places
             .hosts
             .iter()
             .map(|host| self.task_address(host, own))
             .collect();
-        let mut asker = Asker::new(&hosts, &mut input.signals, &input.sender);
+        let mut asker = Asker::new(&hosts, &mut console.signals, &console.sender);
         greet(&mut asker, self.options.start_timeout)?;
         let states = self.probe(&mut asker, places, &addresses, own)?;
         let endpoints = self.endpoints(places, &states, &addresses, own);

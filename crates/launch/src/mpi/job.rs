@@ -9,9 +9,10 @@ use super::kind::MpiKind;
 use super::line::LaunchLine;
 use super::table::{TABLE, TaskTable};
 use crate::access::command_of_words;
+use crate::console::Console;
 use crate::error::Result;
 use crate::hosted_job::{HostedJob, JobPlan, passed_variables};
-use crate::job::{JobInput, Supervision, run_tasks};
+use crate::job::{Supervision, run_tasks};
 use crate::job_exit::JobExit;
 use crate::layout::{JobShape, PortChoice, TaskKind};
 use crate::probe::probe;
@@ -124,8 +125,9 @@ impl MpiJob {
             restarts: 0,
             output_dir: self.job.options.output_dir.clone(),
         };
-        let input = JobInput::catch()?;
-        run_tasks(vec![mpirun], input, &[], &options, &channel().1, &|| None)
+        let mut console = Console::catch()?;
+        let end = run_tasks(vec![mpirun], &mut console, &options, &channel().1, &|| None)?;
+        Ok(end.exit(console))
     }
 
     /// `true` for ranks that meet at rank 0; MPI carries the values of others.

@@ -151,11 +151,11 @@ impl AgentLink {
         self.process.end(END_TIMEOUT);
     }
 
-    /// Ends an agent whose tasks have ended, as [`AgentLink::close`] does, after their last lines.
+    /// Ends an agent whose tasks have ended, after their last lines.
     pub(crate) fn close_after_lines(&self) {
         self.finish();
-        self.process.wait(END_TIMEOUT);
-        self.close();
+        self.process.end(END_TIMEOUT);
+        self.requests.close();
     }
 }
 
