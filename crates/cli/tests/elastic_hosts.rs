@@ -168,8 +168,14 @@ fn agents_come_and_go_with_the_discovery_script() {
         let all = ssh.processes();
         !all.iter().any(|(number, _)| number.to_string() == agent)
     });
-    hosts(&ssh.0, "b:1\n");
-    job.until(&["of 1 ranks"]);
+    // Another ssh hangs, and sees no end of its input.
+    fs::write(ssh.0.join("hangs c"), "").unwrap();
+    hosts(&ssh.0, "b:1\nc:1\n");
+    until("the new hosts are not opened", || {
+        let all = ssh.processes();
+        let runs = |name: &str| all.iter().any(|(_, line)| line.contains(name));
+        runs("launch agent") && runs("sleep 600")
+    });
     job.child.kill().unwrap();
     nothing_is_left(&ssh);
     job.end_killed();

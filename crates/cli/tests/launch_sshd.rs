@@ -1,6 +1,8 @@
 //! `thalweg launch ssh` with OpenSSH: a daemon of this test, at two addresses of this host.
 #![cfg(target_os = "linux")]
 
+#[path = "support/elastic.rs"]
+mod elastic_launch;
 #[path = "../../../tests/support/ports.rs"]
 mod ports;
 mod support;
@@ -12,6 +14,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use elastic_launch::{RunningLaunch, STEPS, run_worker, signal, worker_command};
 use ports::free_port;
 use support::Folder;
 use support::fake_ssh::{FakeSsh, write_script};
@@ -70,22 +73,77 @@ fn daemon(folder: &Folder, ssh: &Path) -> Option<Daemon> {
     (!ended).then_some(daemon)
 }
 
+/// Starts a daemon for a test; `None`, with a line that says so, where there is none and none is required.
+fn daemon_or_skip(folder: &Folder, ssh: &FakeSsh) -> Option<Daemon> {
+    let daemon = daemon(folder, &ssh.0.join("ssh"));
+    if daemon.is_none() {
+        let required = std::env::var("REQUIRE_SSHD").is_ok_and(|v| v == "1");
+        assert!(!required, "no OpenSSH daemon starts");
+        println!("SKIPPED: no OpenSSH daemon starts (/usr/sbin/sshd)");
+    }
+    daemon
+}
+
+/// Two names of this host with a user, which makes them other hosts.
+fn two_hosts() -> [String; 2] {
+    let user = Command::new("id").arg("-un").output().unwrap();
+    let user = String::from_utf8(user.stdout).unwrap();
+    ["127.0.0.2", "127.0.0.3"].map(|ip| format!("{}@{ip}", user.trim()))
+}
+
+#[test]
+fn worker() {
+    run_worker();
+}
+
+#[test]
+fn an_elastic_job_goes_on_when_the_ssh_of_a_host_is_killed() {
+    let ssh = FakeSsh::new("sshd elastic");
+    let folder = Folder::new("sshd-elastic");
+    let Some(_daemon) = daemon_or_skip(&folder, &ssh) else {
+        return;
+    };
+    let hosts = two_hosts().map(|host| format!("{host}:1")).join(",");
+    let steps = format!("{STEPS}=100");
+    let options = ["-np", "2", "--min-np", "1", "-H", &hosts, "--env", &steps];
+    let cooldown = [
+        "--blacklist-cooldown-range",
+        "0",
+        "0",
+        "--unprotected-network",
+    ];
+    let options = [&options[..], &cooldown].concat();
+    let command = worker_command();
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let mut launch = RunningLaunch::of(&mut ssh.launcher("hvd", &options, &command), 100);
+    launch.until(&["step 5 of 2 ranks"]);
+    let all = ssh.processes().into_iter();
+    let mut clients =
+        all.filter(|(_, line)| line.starts_with("ssh ") && line.contains("127.0.0.3"));
+    signal(&clients.next().unwrap().0.to_string(), "KILL");
+    launch.until(&["@127.0.0.3' is lost: ./ssh ended with status 137"]);
+    launch.until(&["step 100 of 2 ranks"]);
+    let (status, lines) = launch.end();
+    assert_eq!(status, 0, "{lines:#?}");
+    assert_eq!(ssh.processes(), []);
+}
+
 #[test]
 fn tasks_run_over_openssh_and_none_outlives_a_killed_launcher() {
     let ssh = FakeSsh::new("sshd");
     let folder = Folder::new("sshd");
-    let Some(_daemon) = daemon(&folder, &ssh.0.join("ssh")) else {
-        let required = std::env::var("REQUIRE_SSHD").is_ok_and(|v| v == "1");
-        assert!(!required, "no OpenSSH daemon starts");
-        println!("SKIPPED: no OpenSSH daemon starts (/usr/sbin/sshd)");
+    let Some(_daemon) = daemon_or_skip(&folder, &ssh) else {
         return;
     };
-    let options = ["-H", "127.0.0.2,127.0.0.3", "--unprotected-network"];
-    // These names are this host's: a user makes them other hosts.
-    let user = Command::new("id").arg("-un").output().unwrap();
-    let user = String::from_utf8(user.stdout).unwrap();
-    let hosts = format!("{0}@127.0.0.2,{0}@127.0.0.3", user.trim());
-    let options = [options[0], &hosts, options[2], "--free-ports", "--env", "T"];
+    let hosts = two_hosts().join(",");
+    let options = [
+        "-H",
+        &hosts,
+        "--unprotected-network",
+        "--free-ports",
+        "--env",
+        "T",
+    ];
     let script = r#"echo "$2 $4 of $SSH_CONNECTION"; pwd"#;
     let done = ssh
         .launcher("ssh", &options, &["sh", "-c", script, "task"])

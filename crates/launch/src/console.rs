@@ -66,6 +66,12 @@ impl Console {
         show(ScreenEvent::Note(line), &self.sender);
     }
 
+    /// Shows the state of a task.
+    pub(crate) fn show_state(&self, task: usize, state: &str) {
+        let state = state.to_owned();
+        show(ScreenEvent::State { task, state }, &self.sender);
+    }
+
     /// Waits until the last line is written. Returns the lost lines; `None` on a timeout.
     pub(crate) fn end(self) -> Option<LostLines> {
         // The screen ends when all senders of events are dropped.

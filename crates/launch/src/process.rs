@@ -18,14 +18,16 @@ pub(crate) fn isolate(command: &mut Command) {
     std::os::unix::process::CommandExt::process_group(command, 0);
     ignore_file_size_signal(command);
     #[cfg(target_os = "linux")]
-    die_with_this_thread(command);
+    end_with_this_thread(command, Signal::KILL);
 }
 
-/// Makes a command start as its own process group, so that a Ctrl-C of the terminal does not reach it. It outlives its
-/// launcher until it sees the end of its input.
+/// Makes a command start as its own process group, so that a Ctrl-C of the terminal does not reach it. It ends when it sees the
+/// end of its input. On Linux it also gets SIGTERM when the thread that has started it ends, as it may not read its input yet.
 pub(crate) fn separate(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
+    #[cfg(target_os = "linux")]
+    end_with_this_thread(command, Signal::TERM);
     #[cfg(not(unix))]
     let _ = command;
 }
@@ -119,11 +121,11 @@ fn ignore_file_size_signal(command: &mut Command) {
 }
 
 #[cfg(target_os = "linux")]
-fn die_with_this_thread(command: &mut Command) {
+fn end_with_this_thread(command: &mut Command, signal: Signal) {
     use rustix::process::{getpid, getppid, set_parent_process_death_signal};
     let launcher = getpid();
     let ask = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
+        set_parent_process_death_signal(Some(signal))?;
         // The signal is not sent for a launcher that has died before this call.
         match getppid() == Some(launcher) {
             true => Ok(()),

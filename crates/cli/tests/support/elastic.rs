@@ -15,7 +15,7 @@ use thalweg_tensor::DType;
 use crate::support::Folder;
 
 /// Variable with the number of steps, which turns the test `worker` of a test program into a worker.
-const STEPS: &str = "ELASTIC_TEST_STEPS";
+pub const STEPS: &str = "ELASTIC_TEST_STEPS";
 
 /// Number of steps of a job that its test ends. It ends by itself after some minutes, where a test waits for a line that
 /// never comes.

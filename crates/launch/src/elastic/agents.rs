@@ -164,12 +164,13 @@ impl<'a> Agents<'a> {
         }
     }
 
-    /// Tells all agents that no more workers come. Those that are not ready are ended.
+    /// Tells all agents that no more workers come. Those without lines of workers are ended at once: one that hangs would hold up the
+    /// screen.
     pub(super) fn finish(&mut self) {
         for agent in self.agents.values() {
             match agent {
-                Agent::Joins(joining) => joining.link().lose("the job has ended".to_owned()),
-                Agent::Ready(link) => link.finish(),
+                Agent::Ready(link) if link.has_run_tasks() => link.finish(),
+                _ => agent.link().lose("the job has ended".to_owned()),
             }
         }
     }

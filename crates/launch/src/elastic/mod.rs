@@ -6,6 +6,7 @@ mod job;
 mod options;
 mod running;
 mod script;
+mod starting;
 mod workers;
 
 pub use options::{ElasticJob, ElasticOptions};

@@ -4,7 +4,6 @@ use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use thalweg_collective::elastic::{Change, Driver};
-use thalweg_launch_env::variables;
 
 use super::agents::{Agents, HostChange};
 use super::hosts::Hosts;
@@ -12,25 +11,23 @@ use super::options::ElasticJob;
 use super::workers::{EndedWorker, TOLD_TIMEOUT, Workers};
 use crate::error::Result;
 use crate::job_exit::JobExit;
-use crate::process::command_of;
-use crate::protocol::StartTask;
 use crate::screen::{Screen, ScreenEvent, show};
 use crate::signals;
-use crate::task::{TaskProgram, status_text};
+use crate::task::status_text;
 
 /// Elastic job while it runs.
 pub(super) struct RunningJob<'a> {
-    options: &'a ElasticJob,
-    secret: String,
-    driver: Driver,
-    hosts: Hosts,
+    pub(super) options: &'a ElasticJob,
+    pub(super) secret: String,
+    pub(super) driver: Driver,
+    pub(super) hosts: Hosts,
     // Workers end before the agents that run them.
-    workers: Workers,
-    agents: Agents<'a>,
-    max: usize,
+    pub(super) workers: Workers,
+    pub(super) agents: Agents<'a>,
+    pub(super) max: usize,
     /// `true` once the first round has begun.
-    has_begun: bool,
-    events: SyncSender<ScreenEvent>,
+    pub(super) has_begun: bool,
+    pub(super) events: SyncSender<ScreenEvent>,
     shutdown: Option<Shutdown>,
 }
 
@@ -104,7 +101,7 @@ impl<'a> RunningJob<'a> {
     }
 
     /// Begins the end of the job, for the first reason.
-    fn shut_down(&mut self, reason: String, code: i32) {
+    pub(super) fn shut_down(&mut self, reason: String, code: i32) {
         let since = Instant::now();
         self.shutdown.get_or_insert(Shutdown {
             reason,
@@ -251,83 +248,10 @@ impl<'a> RunningJob<'a> {
     }
 
     /// Notes that a host cannot join.
-    fn refuse(&mut self, host: &str, reason: &str) {
+    pub(super) fn refuse(&mut self, host: &str, reason: &str) {
         let rest = self.hosts.lost(host, reason).as_secs_f64();
         self.note(format!(
             "the host '{host}' cannot be used: {reason}: it is tried again after {rest:.0} s"
         ));
-    }
-
-    /// Starts agents of hosts that have none.
-    fn open_agents(&mut self) {
-        let usable = self.hosts.usable().map(|(host, _)| host);
-        let missing = usable.filter(|host| self.agents.misses(host));
-        for host in missing.map(str::to_owned).collect::<Vec<_>>() {
-            if let Err(error) = self.agents.open(&host, &self.events) {
-                self.refuse(&host, &error.to_string());
-            }
-        }
-    }
-
-    /// Ends a job that cannot begin, as none of its hosts can be used.
-    fn check_start(&mut self) {
-        if self.has_begun || self.workers.any_runs() || self.agents.any_joins() {
-            return;
-        }
-        let unusable = self.hosts.unusable();
-        if !unusable.is_empty() && unusable.len() == self.hosts.named().count() {
-            let reason = format!("none of the hosts can be used\n{}", unusable.join("\n"));
-            self.shut_down(reason, 1);
-        }
-    }
-
-    /// Starts workers on hosts with free slots.
-    fn start_workers(&mut self) -> Result<()> {
-        let mut all = self.workers.staying();
-        let usable: Vec<(String, usize)> = self
-            .hosts
-            .usable()
-            .map(|(host, slots)| (host.to_owned(), slots))
-            .collect();
-        for (host, slots) in usable {
-            for _ in self.workers.staying_on(&host)..slots {
-                if all >= self.max {
-                    return Ok(());
-                }
-                let Some(program) = self.program(&host)? else {
-                    break;
-                };
-                self.workers.start(&host, program)?;
-                all += 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// Program of the next worker; `None` if its host is not ready.
-    fn program(&self, host: &str) -> Result<Option<TaskProgram>> {
-        let job = &self.options.job;
-        let is_local = job.access.is_local(host);
-        let link = self.agents.ready(host);
-        if !is_local && link.is_none() {
-            return Ok(None);
-        }
-        let address = self.driver.address();
-        let own = [
-            (variables::ELASTIC, "1".to_owned()),
-            (variables::WORKER, self.workers.next_number().to_string()),
-            (variables::HOST, host.to_owned()),
-            (variables::ADDRESS, address.ip().to_string()),
-            (variables::PORT, address.port().to_string()),
-            (variables::SECRET, self.secret.clone()),
-        ];
-        let base = job.base_start(is_local)?;
-        let own = own.map(|(name, value)| (name.to_owned(), value));
-        let env = [&base.env, &own[..], &job.options.env].concat();
-        let start = StartTask { env, ..base };
-        Ok(Some(match link {
-            Some(link) => TaskProgram::Remote(link.clone(), Box::new(start)),
-            None => TaskProgram::Local(command_of(&start)),
-        }))
     }
 }

@@ -1,6 +1,6 @@
 //! Worker processes of an elastic job, by their numbers.
 
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
@@ -58,17 +58,19 @@ impl Workers {
         self.all.len()
     }
 
-    /// Starts a worker of a host.
+    /// Starts a worker of a host. Returns `false` if the screen does not take it now: a launcher that waits for it could not
+    /// supervise the others.
     ///
     /// # Errors
     /// The program cannot be started on this host.
-    pub(super) fn start(&mut self, host: &str, program: TaskProgram) -> Result<()> {
+    pub(super) fn start(&mut self, host: &str, program: TaskProgram) -> Result<bool> {
         let number = self.next_number();
         let name = format!("worker {number}");
-        // An error is a screen that has ended: lines of the worker are lost then, which is reported in the end.
-        let _ = self
-            .events
-            .send(ScreenEvent::Started { name: name.clone() });
+        let started = ScreenEvent::Started { name: name.clone() };
+        // A screen that has ended takes nothing: lines of the worker are lost then, which is reported in the end.
+        if let Err(TrySendError::Full(_)) = self.events.try_send(started) {
+            return Ok(false);
+        }
         let spec = TaskSpec {
             name,
             worker: true,
@@ -81,7 +83,7 @@ impl Workers {
             leaves: false,
             dropped_at: None,
         });
-        Ok(())
+        Ok(true)
     }
 
     /// `true` while a worker runs.

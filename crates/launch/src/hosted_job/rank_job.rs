@@ -68,7 +68,10 @@ impl HostedJob {
             ));
             ready.close();
             ready = match self.ready_again(ranks, restart, &mut console) {
-                Ok(ready) => ready,
+                Ok(ready) => {
+                    (0..ranks).for_each(|rank| console.show_state(rank, "started again"));
+                    ready
+                }
                 Err(LaunchError::Interrupted(signal)) => break TasksEnd::Signal(signal),
                 Err(error) => {
                     let timeout = self.options.start_timeout;

@@ -139,6 +139,11 @@ impl AgentLink {
         }
     }
 
+    /// `true` if a task was started there.
+    pub(crate) fn has_run_tasks(&self) -> bool {
+        self.state().has_run_tasks()
+    }
+
     /// Tells the agent that no more tasks come: it ends once all lines of the ended ones have come.
     pub(crate) fn finish(&self) {
         self.send(Request::Finish);

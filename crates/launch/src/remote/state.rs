@@ -62,6 +62,10 @@ impl LinkState {
         task
     }
 
+    pub(super) fn has_run_tasks(&self) -> bool {
+        self.next > 0
+    }
+
     /// Notes the end of a task.
     pub(super) fn end(&mut self, task: usize, code: i32) {
         if let Some(TaskState { exit, .. }) = self.tasks.get_mut(&task) {
