@@ -11,6 +11,7 @@ use std::fs;
 
 use elastic_launch::{LONG, RunningLaunch, hosts, run_worker, script, signal, worker_command};
 use support::fake_ssh::FakeSsh;
+use support::works;
 use wait::until;
 
 #[test]
@@ -190,6 +191,19 @@ fn agents_come_and_go_with_the_discovery_script() {
     signal(&job.child.id().to_string(), "TERM");
     let (status, lines) = job.end();
     assert_eq!(status, 128 + 15, "{lines:#?}");
+}
+
+#[test]
+fn a_job_on_several_hosts_is_protected_by_keys() {
+    let ssh = fake_ssh("keys");
+    let keys = ssh.0.at("keys");
+    works(&["protect", &keys, "127.0.0.1"]);
+    let options = ["-np", "2", "--min-np", "2", "-H", "localhost:1,b:1"];
+    let options = [&options[..], &["--protection", &keys]].concat();
+    let (status, lines) = launch(&ssh, &options, 5).end();
+    assert_eq!(status, 0, "{lines:#?}");
+    let told = |l: &String| l.contains("step 5 of 2 ranks");
+    assert!(lines.iter().any(told), "{lines:#?}");
 }
 
 #[test]

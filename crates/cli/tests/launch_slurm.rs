@@ -1,6 +1,8 @@
 //! `thalweg launch slurm`: with a fake srun that runs its command on this host, and in a real Slurm.
 #![cfg(target_os = "linux")]
 
+#[path = "support/elastic.rs"]
+mod elastic_launch;
 #[path = "../../../tests/support/slurm.rs"]
 mod slurm;
 mod support;
@@ -10,6 +12,7 @@ mod wait;
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
+use elastic_launch::{RunningLaunch, STEPS, run_worker, worker_command};
 use slurm::Slurm;
 use support::fake_ssh::{FakeSsh, write_script};
 use support::{Folder, errors, fails, said};
@@ -242,6 +245,29 @@ fn a_real_slurm_runs_tasks_on_its_nodes() {
     assert_eq!(node("worker 0"), node("ps 0"), "{text}");
     let done = launch(r#"case "$2$4" in worker1) exit 3;; *) exec sleep 300;; esac"#);
     assert_eq!(done.status.code(), Some(3), "{done:?}");
+}
+
+#[test]
+fn worker() {
+    run_worker();
+}
+
+#[test]
+fn an_elastic_job_runs_on_the_nodes_of_a_real_slurm() {
+    let Some(slurm) = Slurm::start("elastic", 2) else {
+        return;
+    };
+    let steps = format!("{STEPS}=20");
+    let mut launcher = slurm.command("timeout");
+    launcher
+        .args(["60", "salloc", "-N2", "-Q", env!("CARGO_BIN_EXE_thalweg")])
+        .args(["launch", "slurm", "-np", "2", "--min-np", "1"])
+        .args(["--unprotected-network", "--env", &steps, "--"])
+        .args(worker_command());
+    let mut launch = RunningLaunch::of(&mut launcher, 20);
+    launch.until(&["step 20 of 2 ranks"]);
+    let (status, lines) = launch.end();
+    assert_eq!(status, 0, "{lines:#?}");
 }
 
 #[test]
