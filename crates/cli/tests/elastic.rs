@@ -184,7 +184,7 @@ fn a_program_that_does_nothing_succeeds_and_a_missing_script_is_an_error() {
 }
 
 #[test]
-fn contradicting_numbers_of_ranks_are_refused() {
+fn contradicting_flags_are_refused() {
     let of = |line: &str| {
         let options: Vec<&str> = line.split(' ').collect();
         fails(&options, &["true"])
@@ -195,6 +195,42 @@ fn contradicting_numbers_of_ranks_are_refused() {
         (
             "-np 2 --max-np 4",
             "--max-np 4 needs --host-discovery-script",
+        ),
+        (
+            "-np 3 --min-np 1 -H localhost:1,127.0.0.2:1",
+            "the hosts have 2 slots for 3 ranks",
+        ),
+        (
+            "-np 1 --min-np 1 -H localhost:1,localhost:1",
+            "the host 'localhost' is named twice",
+        ),
+        (
+            "-np 1 -H localhost:1 --host-discovery-script true",
+            "the hosts are given twice",
+        ),
+        (
+            "-np 1 --min-np 1 --restarts 1",
+            "--restarts is of ranks that stay",
+        ),
+        (
+            "-np 1 --min-np 1 --output-dir d",
+            "--output-dir is of ranks that stay",
+        ),
+        (
+            "-np 1 --min-np 1 --bind cores",
+            "--bind are of ranks that stay",
+        ),
+        (
+            "-np 1 --min-np 1 --trace t",
+            "--trace is of ranks that stay",
+        ),
+        (
+            "-np 1 --min-np 1 --explain",
+            "--explain is of ranks that stay",
+        ),
+        (
+            "-np 1 --min-np 1 -H other:1",
+            "tasks on several hosts need --protection DIR",
         ),
     ] {
         let (status, error) = of(line);

@@ -11,7 +11,7 @@ use std::fs;
 
 use elastic_launch::{LONG, RunningLaunch, hosts, run_worker, script, signal, worker_command};
 use support::fake_ssh::FakeSsh;
-use support::works;
+use support::{errors, works};
 use wait::until;
 
 #[test]
@@ -127,7 +127,7 @@ fn a_job_without_enough_ranks_ends_and_names_the_hosts_that_are_missing() {
     assert!(lines[end..].iter().any(|l| l == reason), "{lines:#?}");
     assert_eq!(ssh.processes(), []);
 
-    // Without any host, it ends at once.
+    // Without any host that can be used, it ends at once.
     fs::write(ssh.0.join("away a"), "").unwrap();
     let (status, lines) = launch(&ssh, &elastic(&options[..6]), LONG).end();
     assert_eq!(status, 1, "{lines:#?}");
@@ -141,6 +141,61 @@ fn a_job_without_enough_ranks_ends_and_names_the_hosts_that_are_missing() {
             .any(|l| l.starts_with(&format!("the host '{host}': ")))
     };
     assert!(named("a") && named("b"), "{lines:#?}");
+}
+
+/// Error of a job on host b alone.
+#[track_caller]
+fn refused(ssh: &FakeSsh, program: &str) -> String {
+    let options = ["-np", "1", "--min-np", "1", "-H", "b:1"];
+    let done = ssh.launcher("hvd", &elastic(&options), &[program]).output();
+    let done = done.unwrap();
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    assert_eq!(ssh.processes(), []);
+    let text = errors(&done);
+    text[text.find("error: ").unwrap()..].to_owned()
+}
+
+#[test]
+fn a_host_that_fails_a_check_does_not_join() {
+    let ssh = fake_ssh("checks");
+    let told = refused(&ssh, "no-such-program");
+    let program =
+        "none of the hosts can be used\nthe host 'b': there is no program 'no-such-program'";
+    assert!(told.contains(program), "{told}");
+    ssh.script("echo '{\"answer\":\"hello\",\"protocol\":1,\"version\":\"0.0.9\"}'\nexec cat > /dev/null\n");
+    let told = refused(&ssh, "true");
+    assert!(
+        told.contains("the host 'b': its agent has version 0.0.9"),
+        "{told}"
+    );
+    // The address of the launcher leads to another machine.
+    let agent = env!("CARGO_BIN_EXE_thalweg");
+    let other = format!(
+        "/\"connect\"/s/\"nonce\":\"[0-9a-f]*\"/\"nonce\":\"{:032}\"/",
+        0
+    );
+    ssh.script(&format!("sed -u '{other}' | \"{agent}\" launch agent\n"));
+    let told = refused(&ssh, "true");
+    let reached =
+        "the host 'b': it does not reach the launcher at 127.0.0.1: another program answers at";
+    assert!(
+        told.contains(reached) && told.contains("give --address"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_host_that_was_not_needed_replaces_one_that_is_lost() {
+    let ssh = fake_ssh("spare");
+    let options = ["-np", "2", "--max-np", "2", "-H", "a:1,b:1,c:1"];
+    let mut launch = launch(&ssh, &elastic(&options), 60);
+    let first = launch.until(&["worker 0 | worker ", " is on host "]);
+    launch.until(&["step 5 of 2 ranks"]);
+    signal(&ssh_of(&ssh, first.rsplit(' ').next().unwrap()), "KILL");
+    launch.until(&["step 60 of 2 ranks"]);
+    let (status, lines) = launch.end();
+    assert_eq!(status, 0, "{lines:#?}");
+    assert_eq!(ssh.processes(), []);
 }
 
 #[test]
@@ -209,24 +264,17 @@ fn a_job_on_several_hosts_is_protected_by_keys() {
 #[test]
 fn workers_of_other_hosts_get_their_folder_and_variables() {
     let ssh = fake_ssh("variables");
+    fs::write(ssh.0.join("file"), "user@b slots=1 address=127.0.0.1\n").unwrap();
     let say = r#"echo "$HOROVOD_ELASTIC $HOROVOD_HOSTNAME ${#THALWEG_JOB_SECRET} $THALWEG_SET $GIVEN $(pwd)""#;
-    let options = [
-        "-np",
-        "1",
-        "--min-np",
-        "1",
-        "-H",
-        "user@b:1",
-        "--env",
-        "GIVEN=it's given",
-    ];
-    let mut launcher = ssh.launcher("hvd", &elastic(&options), &["sh", "-c", say]);
-    let done = launcher.env("THALWEG_SET", "a b").output().unwrap();
-    assert!(done.status.success(), "{done:?}");
-    let said = String::from_utf8(done.stdout).unwrap();
-    let expected = format!(
-        "worker 0 | 1 user@b 32 a b it's given {}",
-        ssh.0.path().display()
-    );
-    assert!(said.contains(&expected), "{said}");
+    let given = ["-np", "1", "--min-np", "1", "--env", "GIVEN=it's given"];
+    for (front, hosts) in [("hvd", ["-H", "user@b:1"]), ("ssh", ["--hosts", "file"])] {
+        let options = elastic(&[&given[..], &hosts].concat());
+        let mut launcher = ssh.launcher(front, &options, &["sh", "-c", say]);
+        let done = launcher.env("THALWEG_SET", "a b").output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        let said = String::from_utf8(done.stdout).unwrap();
+        let folder = ssh.0.path().display();
+        let expected = format!("worker 0 | 1 user@b 32 a b it's given {folder}");
+        assert!(said.contains(&expected), "{said}");
+    }
 }

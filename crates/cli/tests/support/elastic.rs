@@ -28,6 +28,8 @@ pub fn run_worker() {
     };
     let steps: u32 = steps.parse().unwrap();
     let worker = Worker::from_env().unwrap().expect("an elastic launcher");
+    let host = std::env::var("HOROVOD_HOSTNAME").unwrap_or_default();
+    println!("worker {} is on host {host}", std::process::id());
     let mut done = 0;
     while done < steps {
         let place = worker.ready(done.into()).unwrap();

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use super::script::Script;
 use crate::error::Result;
 
+/// Minimum time between two attempts to reach a host.
+const MIN_RETRY: Duration = Duration::from_secs(1);
+
 /// Failures of a host: after each, it starts no worker for a while, twice as long each time.
 #[derive(Default)]
 struct Failures {
@@ -110,8 +113,9 @@ impl Hosts {
 
     /// Counts the failure of a host itself. Returns the time until it is tried again.
     pub(super) fn lost(&mut self, host: &str, reason: &str) -> Duration {
-        let rest = self.failed(host);
+        let rest = self.failed(host).max(MIN_RETRY);
         if let Some(failures) = self.failures.get_mut(host) {
+            failures.until = Some(Instant::now() + rest);
             failures.reason = Some(reason.to_owned());
         }
         rest
@@ -211,6 +215,8 @@ mod tests {
         let mut hosts = two_slots([Duration::ZERO; 2]);
         hosts.lost("localhost", "no route");
         assert_eq!(hosts.unusable(), ["the host 'localhost': no route"]);
+        // A host that is not reached is not tried without a pause.
+        assert_eq!(hosts.usable().count(), 0);
         hosts.joined("localhost");
         assert_eq!(hosts.unusable(), [""; 0]);
         // The cooldown of the next failure is longer all the same.
@@ -221,7 +227,7 @@ mod tests {
     fn failures_of_hosts_that_are_gone_are_forgotten_after_their_cooldown() {
         for (cooldown, kept) in [(Duration::ZERO, 0), (Duration::from_secs(3600), 1)] {
             let mut hosts = two_slots([cooldown; 2]);
-            hosts.lost("localhost", "no route");
+            hosts.failed("localhost");
             hosts.slots.clear();
             hosts.forget_failures();
             assert_eq!(hosts.failures.len(), kept);

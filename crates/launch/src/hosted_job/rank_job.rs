@@ -37,8 +37,13 @@ struct ReadyRanks {
 impl ReadyRanks {
     /// Ends the agents, whose ranks have ended, after the last lines.
     fn close(&self) {
-        let links = self.hosts.iter().filter_map(|host| host.link.as_ref());
-        links.for_each(|link| link.close_after_lines());
+        std::thread::scope(|scope| {
+            for link in self.hosts.iter().filter_map(|host| host.link.as_ref()) {
+                // Without a thread, the agent ends when its connection is dropped.
+                let thread = std::thread::Builder::new();
+                let _ = thread.spawn_scoped(scope, || link.close_after_lines());
+            }
+        });
     }
 }
 
