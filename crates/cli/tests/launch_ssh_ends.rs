@@ -19,15 +19,15 @@ struct Launch {
 }
 
 /// Script that ignores SIGTERM.
-const DEAF: &str = r#"trap '' TERM; while :; do sleep 0.05; done"#;
+const DEAF: &str = r#"trap '' TERM; begin; while :; do sleep 0.05; done"#;
 
 impl Launch {
-    /// Starts a shell script on all hosts, and waits until all tasks run.
+    /// Starts a shell script on all hosts, and waits until all tasks have called `begin`.
     fn start(name: &str, options: &[&str], script: &str) -> Launch {
         let ssh = FakeSsh::new(name);
         let hosts = "a address=127.0.0.2\nb address=127.0.0.3\n";
         fs::write(ssh.0.join("hosts"), hosts).unwrap();
-        let script = format!(r#"echo $$ > "$T/$2$4.tmp"; mv "$T/$2$4.tmp" "$T/$2$4"; {script}"#);
+        let script = format!(r#"task=$2$4; begin() {{ touch "$T/$task"; }}; {script}"#);
         let flags = [
             "--hosts",
             "hosts",
@@ -77,7 +77,7 @@ impl Launch {
 
 #[test]
 fn a_signal_reaches_the_tasks_of_all_hosts() {
-    let script = r#"trap 'touch "$T/saved$2$4"; exit 0' TERM; while :; do sleep 0.05; done"#;
+    let script = r#"trap 'touch "$T/saved$2$4"; exit 0' TERM; begin; while :; do sleep 0.05; done"#;
     for (name, number) in [("INT", 2), ("TERM", 15)] {
         if ignores(number) {
             println!("SKIPPED: SIG{name}, which these tests ignore, and so the launcher");
@@ -138,7 +138,7 @@ fn no_process_outlives_a_killed_launcher() {
 
 #[test]
 fn a_killed_agent_takes_its_tasks_along_and_ends_the_job() {
-    let launch = Launch::start("agent", &["--grace", "1"], "exec sleep 300");
+    let launch = Launch::start("agent", &["--grace", "1"], "begin; exec sleep 300");
     launch.signal(launch.agent(), "KILL");
     let (output, _) = launch.end();
     assert_eq!(output.status.code(), Some(255), "{output:?}");
@@ -153,7 +153,7 @@ fn a_killed_agent_takes_its_tasks_along_and_ends_the_job() {
 
 #[test]
 fn an_agent_that_hangs_does_not_hold_up_the_end() {
-    let launch = Launch::start("hangs", &["--grace", "1"], "exec sleep 300");
+    let launch = Launch::start("hangs", &["--grace", "1"], "begin; exec sleep 300");
     launch.signal(launch.agent(), "STOP");
     launch.signal(launch.launcher.id(), "TERM");
     let (output, _) = launch.end();
@@ -162,7 +162,7 @@ fn an_agent_that_hangs_does_not_hold_up_the_end() {
 
 #[test]
 fn a_terminated_agent_terminates_its_tasks() {
-    let script = r#"trap 'touch "$T/saved$2$4"; exit 0' TERM; while :; do sleep 0.05; done"#;
+    let script = r#"trap 'touch "$T/saved$2$4"; exit 0' TERM; begin; while :; do sleep 0.05; done"#;
     let launch = Launch::start("terminated", &["--grace", "1"], script);
     let agents: Vec<u32> = launch
         .ssh
@@ -182,7 +182,7 @@ fn a_terminated_agent_terminates_its_tasks() {
 
 #[test]
 fn a_launch_whose_output_nobody_reads_ends_on_a_signal() {
-    let script = r#"while :; do echo "a line that nobody reads"; done"#;
+    let script = r#"begin; while :; do echo "a line that nobody reads"; done"#;
     let launch = Launch::start("unread", &["--grace", "1"], script);
     // Until the pipes and the window are full.
     std::thread::sleep(std::time::Duration::from_millis(700));
