@@ -72,6 +72,7 @@ fn a_host_is_lost_and_comes_back_while_the_others_go_on() {
     let told = "the host 'b' cannot be used: ./ssh ended with status 255: no route to b: it is tried again after 1 s";
     launch.until(&[told]);
     fs::remove_file(ssh.0.join("away b")).unwrap();
+    launch.until(&["the host 'b' can be used again"]);
     launch.until(&["of 2 ranks"]);
     signal(&launch.child.id().to_string(), "TERM");
     let (status, lines) = launch.end();

@@ -121,11 +121,10 @@ impl Hosts {
         rest
     }
 
-    /// Notes that a host can be used.
-    pub(super) fn joined(&mut self, host: &str) {
-        if let Some(failures) = self.failures.get_mut(host) {
-            failures.reason = None;
-        }
+    /// Notes that a host can be used. Returns `true` if it could not be used before.
+    pub(super) fn joined(&mut self, host: &str) -> bool {
+        let failures = self.failures.get_mut(host);
+        failures.and_then(|f| f.reason.take()).is_some()
     }
 
     /// Named hosts that cannot be used, each with the reason.
@@ -217,7 +216,8 @@ mod tests {
         assert_eq!(hosts.unusable(), ["the host 'localhost': no route"]);
         // A host that is not reached is not tried without a pause.
         assert_eq!(hosts.usable().count(), 0);
-        hosts.joined("localhost");
+        assert!(hosts.joined("localhost"));
+        assert!(!hosts.joined("localhost"));
         assert_eq!(hosts.unusable(), [""; 0]);
         // The cooldown of the next failure is longer all the same.
         assert_eq!(hosts.failures["localhost"].count, 1);

@@ -235,7 +235,11 @@ impl<'a> RunningJob<'a> {
         }
         for (host, change) in self.agents.poll(&self.events) {
             match change {
-                HostChange::Joined => self.hosts.joined(&host),
+                HostChange::Joined => {
+                    if self.hosts.joined(&host) {
+                        self.note(format!("the host '{host}' can be used again"));
+                    }
+                }
                 HostChange::Refused(reason) => self.refuse(&host, &reason),
                 HostChange::Lost(reason) => {
                     let rest = self.hosts.lost(&host, &reason).as_secs_f64();

@@ -58,9 +58,14 @@ impl HostedJob {
         let mut ready = self.ready_ranks(ranks, 0, &mut console)?;
         let mut restart = 0;
         let end = loop {
-            let (code, text) = match self.run_ready(&ready, &mut console)? {
-                TasksEnd::Failed { code, text } => (code, text),
-                end => break end,
+            let (code, text) = match self.run_ready(&ready, &mut console) {
+                Ok(TasksEnd::Failed { code, text }) => (code, text),
+                Ok(end) => break end,
+                Err(error) if restart == 0 => return Err(error),
+                Err(error) => {
+                    let text = error.to_string();
+                    break TasksEnd::Failed { code: 1, text };
+                }
             };
             let most = self.options.restarts;
             if restart == most {
