@@ -189,13 +189,14 @@ fn a_host_that_fails_a_check_does_not_join() {
 fn a_host_that_was_not_needed_replaces_one_that_is_lost() {
     let ssh = fake_ssh("spare");
     let options = ["-np", "2", "--max-np", "2", "-H", "a:1,b:1,c:1"];
-    let mut launch = launch(&ssh, &elastic(&options), 60);
+    let mut launch = launch(&ssh, &elastic(&options), LONG);
     let first = launch.until(&["worker 0 | worker ", " is on host "]);
     launch.until(&["step 5 of 2 ranks"]);
     signal(&ssh_of(&ssh, first.rsplit(' ').next().unwrap()), "KILL");
-    launch.until(&["step 60 of 2 ranks"]);
+    launch.until(&["worker 2 | worker ", " is rank "]);
+    signal(&launch.child.id().to_string(), "TERM");
     let (status, lines) = launch.end();
-    assert_eq!(status, 0, "{lines:#?}");
+    assert_eq!(status, 128 + 15, "{lines:#?}");
     assert_eq!(ssh.processes(), []);
 }
 

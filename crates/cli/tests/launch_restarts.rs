@@ -137,14 +137,14 @@ fn ranks_are_started_again_when_a_lost_host_has_come_back() {
 #[test]
 fn a_lost_host_that_does_not_come_back_is_named() {
     let ssh = host_that_leaves("gone");
-    let options = [&FLAGS[..], &["--restarts", "1", "--start-timeout", "1"]].concat();
+    let options = [&FLAGS[..], &["--restarts", "1", "--start-timeout", "4"]].concat();
     let mut launcher = ssh.launcher("hvd", &options, &["sh", "-c", LONG_FIRST]);
     let child = launcher.spawn().unwrap();
     lose_host(&ssh);
     let done = child.wait_with_output().unwrap();
     assert_eq!(done.status.code(), Some(255), "{done:?}");
     let told = errors(&done);
-    let error = "error: rank 1 was lost with the host 'b': ./ssh ended with status 137, and could not be started again within 1s: \
+    let error = "error: rank 1 was lost with the host 'b': ./ssh ended with status 137, and could not be started again within 4s: \
                  the host 'b' is not reached: ./ssh ended with status 255: no route to b";
     assert!(told.lines().any(|l| l == error), "{told}");
     assert_eq!(ssh.processes(), []);

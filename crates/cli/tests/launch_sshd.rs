@@ -14,7 +14,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use elastic_launch::{RunningLaunch, STEPS, run_worker, signal, worker_command};
+use elastic_launch::{LONG, RunningLaunch, STEPS, run_worker, signal, worker_command};
 use ports::free_port;
 use support::Folder;
 use support::fake_ssh::{FakeSsh, write_script};
@@ -104,7 +104,7 @@ fn an_elastic_job_goes_on_when_the_ssh_of_a_host_is_killed() {
         return;
     };
     let hosts = two_hosts().map(|host| format!("{host}:1")).join(",");
-    let steps = format!("{STEPS}=100");
+    let steps = format!("{STEPS}={LONG}");
     let options = ["-np", "2", "--min-np", "1", "-H", &hosts, "--env", &steps];
     let cooldown = [
         "--blacklist-cooldown-range",
@@ -115,16 +115,17 @@ fn an_elastic_job_goes_on_when_the_ssh_of_a_host_is_killed() {
     let options = [&options[..], &cooldown].concat();
     let command = worker_command();
     let command: Vec<&str> = command.iter().map(String::as_str).collect();
-    let mut launch = RunningLaunch::of(&mut ssh.launcher("hvd", &options, &command), 100);
+    let mut launch = RunningLaunch::of(&mut ssh.launcher("hvd", &options, &command), LONG);
     launch.until(&["step 5 of 2 ranks"]);
     let all = ssh.processes().into_iter();
     let mut clients =
         all.filter(|(_, line)| line.starts_with("ssh ") && line.contains("127.0.0.3"));
     signal(&clients.next().unwrap().0.to_string(), "KILL");
     launch.until(&["@127.0.0.3' is lost: ./ssh ended with status 137"]);
-    launch.until(&["step 100 of 2 ranks"]);
+    launch.until(&["worker 2 | worker ", " is rank "]);
+    signal(&launch.child.id().to_string(), "TERM");
     let (status, lines) = launch.end();
-    assert_eq!(status, 0, "{lines:#?}");
+    assert_eq!(status, 128 + 15, "{lines:#?}");
     assert_eq!(ssh.processes(), []);
 }
 
