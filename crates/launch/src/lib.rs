@@ -3,7 +3,7 @@
 //! - [`HostedJob`]: servers and workers, or ranks that exchange values by collectives, on this host and others.
 //! - [`MpiJob`]: the same, started by `mpirun` or `srun`.
 //! - [`KubernetesJob`]: manifests of such a job.
-//! - [`ElasticJob`]: workers that are started, replaced and let go while the job runs.
+//! - [`ElasticJob`]: workers that are started, replaced and let go while the job runs, on this host and others.
 //!
 //! Tasks of other hosts are started by an agent, which the launcher runs there ([`run_agent`], `thalweg launch agent`).
 //! A launcher starts the coordinator of its ranks, so this crate uses `thalweg-collective`. Names of environment variables
