@@ -107,11 +107,6 @@ impl TaskFlags {
 }
 
 impl NetworkFlags {
-    /// Folder of keys.
-    pub(super) fn protection(&self) -> Option<PathBuf> {
-        self.addresses.protection()
-    }
-
     /// Adds these flags to the options of a job.
     ///
     /// # Errors
@@ -126,11 +121,6 @@ impl NetworkFlags {
 }
 
 impl AddressFlags {
-    /// Folder of keys.
-    fn protection(&self) -> Option<PathBuf> {
-        self.protection.clone().or_else(protection_variable)
-    }
-
     /// Adds these flags to the options of a job.
     ///
     /// # Errors
@@ -141,7 +131,7 @@ impl AddressFlags {
             None => std::env::current_exe()?.to_string_lossy().into_owned(),
         };
         Ok(JobOptions {
-            protection: self.protection(),
+            protection: self.protection.clone().or(options.protection),
             unprotected_network: self.unprotected_network,
             address: self.address,
             agent,
