@@ -1,8 +1,12 @@
 //! `thalweg launch local`: tasks that start and end together.
 #![cfg(unix)]
 
+mod support;
+
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+
+use support::fails;
 
 /// Launches one server and two workers of this shell script, whose arguments are the task's.
 fn launch(script: &str) -> Output {
@@ -230,4 +234,31 @@ fn tasks_run_on_their_cores() {
         .collect();
     assert_eq!(lists.len(), 2, "{text}");
     assert_ne!(lists[0], lists[1], "{text}");
+}
+
+#[test]
+fn metrics_of_tasks_are_at_the_addresses_that_are_told() {
+    let script = r#"echo "metrics of $1 $2 $3 $4 at $THALWEG_METRICS""#;
+    let output = launch_with(&["--metrics"], script);
+    let said = String::from_utf8(output.stdout).unwrap();
+    let notes = String::from_utf8(output.stderr).unwrap();
+    let line = notes
+        .lines()
+        .find_map(|l| l.strip_prefix("metrics: thalweg top "));
+    let addresses: Vec<&str> = line
+        .unwrap_or_else(|| panic!("{notes}"))
+        .split(' ')
+        .collect();
+    assert_eq!(addresses.len(), 3, "{said}");
+    let tasks = [
+        "ps --task_index 0",
+        "worker --task_index 0",
+        "worker --task_index 1",
+    ];
+    for (task, address) in tasks.iter().zip(addresses) {
+        let told = format!("metrics of --job_name {task} at {address}");
+        assert!(said.contains(&told), "{said}");
+    }
+    let ranks = fails(&["launch", "local", "-np", "2", "--metrics", "--", "true"]);
+    assert!(ranks.contains("ranks have none"), "{ranks}");
 }

@@ -47,6 +47,8 @@ pub const COORDINATOR_PORT: &str = "THALWEG_COORDINATOR_PORT";
 pub const RESTART: &str = "THALWEG_RESTART";
 /// 1 allows ranks of several hosts without TLS, on a network that the user trusts.
 pub const UNPROTECTED_NETWORK: &str = "THALWEG_UNPROTECTED_NETWORK";
+/// Address and port at which a task of a cluster serves its metrics.
+pub const METRICS: &str = "THALWEG_METRICS";
 /// Number of ranks of an indexed Job of Kubernetes, which has no variable for it.
 pub const JOB_SIZE: &str = "THALWEG_JOB_SIZE";
 /// TensorFlow's description of a cluster, and of the task of the process.

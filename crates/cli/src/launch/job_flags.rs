@@ -31,6 +31,10 @@ pub(super) struct TaskFlags {
     /// otherwise: a rank chooses by its local number. Parameter servers see none.
     #[arg(long, value_name = "KIND")]
     gpus: Option<Gpus>,
+    /// Servers and workers serve their metrics at ports from 9100 on, or at free ones; a line says at which, for `thalweg top`.
+    /// The program's server takes the address from THALWEG_METRICS, as `ServerOptions::launched` does.
+    #[arg(long)]
+    pub(super) metrics: bool,
     #[command(flatten)]
     pub(super) explain: Explain,
 }
@@ -90,9 +94,13 @@ impl TaskFlags {
     /// Options of a job of ranks, or of a cluster.
     ///
     /// # Errors
-    /// A variable is not set.
+    /// A variable is not set; ranks are to have metrics.
     pub(super) fn options(&self, is_ranks: bool) -> Result<JobOptions, Failure> {
+        if self.metrics && is_ranks {
+            return Err("--metrics: only servers and workers have metrics; ranks have none".into());
+        }
         Ok(JobOptions {
+            metrics: self.metrics,
             grace: seconds(self.grace),
             output_dir: self.output_dir.clone(),
             env: variables_of(&self.env)?,

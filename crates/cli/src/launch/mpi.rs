@@ -84,6 +84,9 @@ impl Mpi {
         if self.shape.restarts > 0 {
             return Err("--restarts: mpirun ends all tasks when one fails".into());
         }
+        if self.tasks.metrics {
+            return Err("--metrics: tasks that mpirun starts have none".into());
+        }
         let is_here = self.hosts.is_none() && self.list.is_empty() && self.mpi != Kind::Srun;
         let shape = self.shape.shape(match is_here {
             true => ClusterShape {

@@ -249,7 +249,7 @@ impl Server {
             .name("thalweg-server".to_owned())
             .spawn(move || serving.run(runtime, socket, stopped))
             .map_err(ServerError::Threads)?;
-        Ok(Server {
+        let server = Server {
             address,
             master,
             worker,
@@ -258,7 +258,11 @@ impl Server {
             stop,
             ended,
             thread: Some(thread),
-        })
+        };
+        if let Some(address) = &options.metrics {
+            server.serve_metrics(address)?;
+        }
+        Ok(server)
     }
 
     pub(crate) fn worker(&self) -> &Arc<Worker> {

@@ -49,6 +49,7 @@ pub struct ServerOptions {
     pub(super) shared_memory: bool,
     pub(super) protection: Option<Protection>,
     pub(super) unprotected_network: bool,
+    pub(super) metrics: Option<String>,
 }
 
 impl ServerOptions {
@@ -62,6 +63,7 @@ impl ServerOptions {
             shared_memory: true,
             protection: None,
             unprotected_network: false,
+            metrics: None,
         }
     }
 
@@ -99,9 +101,18 @@ impl ServerOptions {
         }
     }
 
-    /// Sets the protection of a program that a launcher has started: the keys of a folder that a flag of the program names, or
-    /// what the launcher tells by variables. `THALWEG_PROTECTION` names a folder of keys, and `THALWEG_UNPROTECTED_NETWORK=1`
-    /// allows a server without keys.
+    /// Sets the address at which the server serves its metrics: see [`Server::serve_metrics`](crate::Server::serve_metrics).
+    /// The default is none.
+    pub fn metrics(self, address: impl Into<Option<String>>) -> ServerOptions {
+        ServerOptions {
+            metrics: address.into(),
+            ..self
+        }
+    }
+
+    /// Sets what a launcher tells its tasks by variables. `THALWEG_PROTECTION` names a folder of keys, unless a flag of the
+    /// program does; `THALWEG_UNPROTECTED_NETWORK=1` allows a server without keys. `THALWEG_METRICS` is the address for
+    /// metrics.
     ///
     /// # Errors
     /// The keys cannot be read.
@@ -118,10 +129,12 @@ impl ServerOptions {
 
     /// As [`ServerOptions::launched`], with the variables that `get` looks up.
     fn launched_with(
-        self,
+        mut self,
         keys: Option<&Path>,
         get: impl Fn(&str) -> Option<OsString>,
     ) -> Result<ServerOptions, ProtectionError> {
+        let metrics = get(variables::METRICS).and_then(|text| text.into_string().ok());
+        self.metrics = metrics.or(self.metrics);
         let told = get(variables::PROTECTION).map(PathBuf::from);
         if let Some(folder) = keys.or(told.as_deref()) {
             return Ok(self.protection(Protection::from_dir(folder)?));
@@ -299,5 +312,7 @@ mod tests {
         assert!(folder(None).contains("of_launcher"), "{}", folder(None));
         let own = folder(Some("of_flag"));
         assert!(own.contains("of_flag"), "{own}");
+        let told = launched(variables::METRICS, "10.0.0.1:9100", None).unwrap();
+        assert_eq!(told.metrics.as_deref(), Some("10.0.0.1:9100"));
     }
 }

@@ -41,6 +41,8 @@ pub struct JobOptions {
     pub env: Vec<(String, String)>,
     /// `true` to take random free ports in place of fixed ones.
     pub free_ports: bool,
+    /// `true` for servers and workers that serve their metrics, at ports from 9100 on.
+    pub metrics: bool,
     /// Division of each host's GPUs and cores among its tasks.
     pub sharing: Sharing,
     /// Folder of keys: ranks and launcher communicate over TLS. Tasks get it as `THALWEG_PROTECTION`.
@@ -84,6 +86,7 @@ impl Default for JobOptions {
             output_dir: None,
             env: Vec::new(),
             free_ports: false,
+            metrics: false,
             sharing: Sharing {
                 split_gpus: false,
                 bind_cores: false,

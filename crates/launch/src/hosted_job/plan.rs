@@ -150,14 +150,22 @@ impl HostedJob {
             hosts: used.into_iter().map(|host| all[host].clone()).collect(),
             tasks,
             ports: match (&self.shape, self.options.free_ports) {
-                (JobShape::Ranks(_), _) => PortChoice {
-                    servers: Vec::new(),
-                    workers: Vec::new(),
-                },
-                (_, true) => PortChoice::random(most),
-                (_, false) => PortChoice::fixed(most),
+                (JobShape::Ranks(_), _) => PortChoice::none(),
+                (_, true) => PortChoice::random(most).with_metrics(self.options.metrics),
+                (_, false) => PortChoice::fixed(most).with_metrics(self.options.metrics),
             },
         })
+    }
+
+    /// Address at which a task serves its metrics, if it does.
+    pub(super) fn metrics_address(
+        &self,
+        places: &Places,
+        own: IpAddr,
+        task: &PlacedTask,
+    ) -> Option<String> {
+        let address = self.task_address(&places.hosts[task.host], own);
+        Some(with_port(&address, task.metrics?))
     }
 
     /// Commands of all tasks. Ranks are told of the coordinator if it is known.
@@ -176,6 +184,7 @@ impl HostedJob {
                 .collect()
         };
         let cluster = [addresses(TaskKind::Server), addresses(TaskKind::Worker)];
+        let metrics = |task: &PlacedTask| self.metrics_address(places, own, task);
         let bases = [self.base_start(false)?, self.base_start(true)?];
         let start = |task: &PlacedTask| {
             let is_local = self.access.is_local(&places.hosts[task.host].name);
@@ -193,6 +202,7 @@ impl HostedJob {
                 _ => {
                     args.extend(cluster_flags(task, &cluster));
                     env.push(("TF_CONFIG".to_owned(), tf_config(task, &cluster)));
+                    env.extend(metrics(task).map(|at| (variables::METRICS.to_owned(), at)));
                 }
             }
             if let Some(gpus) = &task.gpus {

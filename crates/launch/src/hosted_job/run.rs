@@ -50,6 +50,12 @@ impl HostedJob {
         let mut console = Console::catch()?;
         let hosts = self.ready_hosts(&mut places, own, &mut console)?;
         let starts = self.starts(&places, own, None)?;
+        let metrics = places.tasks.iter();
+        let metrics = metrics.filter_map(|task| self.metrics_address(&places, own, task));
+        let metrics: Vec<String> = metrics.collect();
+        if !metrics.is_empty() {
+            console.note(format!("metrics: thalweg top {}", metrics.join(" ")));
+        }
         let end = self.run_on(
             &places,
             &starts,

@@ -7,6 +7,8 @@ use std::ops::Range;
 const FIRST_SERVER_PORT: u16 = 2230;
 /// First port of the workers of a host.
 const FIRST_WORKER_PORT: u16 = 2220;
+/// First port of the metrics of a host's tasks.
+const FIRST_METRICS_PORT: u16 = 9100;
 /// Ports beyond one for each task, in place of those that are taken.
 const SPARE: usize = 64;
 /// First port of the search for free ones.
@@ -21,10 +23,22 @@ pub struct PortChoice {
     pub servers: Vec<u16>,
     /// Ports for workers.
     pub workers: Vec<u16>,
+    /// Ports for the metrics of servers and workers; empty if they serve none.
+    pub metrics: Vec<u16>,
 }
 
 impl PortChoice {
-    /// Ports from 2230 on for servers, and from 2220 on for workers, for a host with at most so many tasks.
+    /// No ports, for ranks: they choose their own.
+    pub fn none() -> PortChoice {
+        PortChoice {
+            servers: Vec::new(),
+            workers: Vec::new(),
+            metrics: Vec::new(),
+        }
+    }
+
+    /// Ports from 2230 on for servers, from 2220 on for workers, and from 9100 on for metrics, for a host with at most so many
+    /// tasks.
     pub fn fixed(tasks: usize) -> PortChoice {
         let from = |first| {
             (first..=u16::MAX)
@@ -34,6 +48,18 @@ impl PortChoice {
         PortChoice {
             servers: from(FIRST_SERVER_PORT),
             workers: from(FIRST_WORKER_PORT),
+            metrics: from(FIRST_METRICS_PORT),
+        }
+    }
+
+    /// These ports, with those for metrics if they are wanted.
+    pub fn with_metrics(self, wanted: bool) -> PortChoice {
+        match wanted {
+            true => self,
+            false => PortChoice {
+                metrics: Vec::new(),
+                ..self
+            },
         }
     }
 
@@ -43,17 +69,21 @@ impl PortChoice {
         let ports = outside(ephemeral_ports());
         let first = RandomState::new().hash_one(()) as usize % ports.len();
         let from = ports.iter().cycle().skip(first);
-        let count = tasks.saturating_add(SPARE).min(ports.len());
+        let count = tasks
+            .saturating_mul(2)
+            .saturating_add(SPARE)
+            .min(ports.len());
         let all: Vec<u16> = from.take(count).copied().collect();
         PortChoice {
             servers: all.clone(),
-            workers: all,
+            workers: all.clone(),
+            metrics: all,
         }
     }
 
     /// All of the ports.
     pub fn all(&self) -> Vec<u16> {
-        let mut all = [&self.servers[..], &self.workers].concat();
+        let mut all = [&self.servers[..], &self.workers, &self.metrics].concat();
         all.sort_unstable();
         all.dedup();
         all
@@ -92,7 +122,7 @@ mod tests {
     fn random_ports_are_no_ephemeral_ones() {
         let ephemeral = ephemeral_ports();
         let ports = PortChoice::random(20).all();
-        assert_eq!(ports.len(), 20 + SPARE);
+        assert_eq!(ports.len(), 40 + SPARE);
         let few = outside(ephemeral.clone())
             .iter()
             .any(|p| ephemeral.contains(p));

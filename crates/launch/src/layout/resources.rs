@@ -44,9 +44,16 @@ pub fn assign(
                 TaskKind::Worker => &ports.workers,
                 TaskKind::Rank => continue,
             };
-            let free = candidates.iter().find(|port| !used.contains(port));
-            task.port = *free.ok_or(number)?;
-            used.insert(task.port);
+            let mut take = |candidates: &[u16]| -> Result<u16, usize> {
+                let free = candidates.iter().find(|port| !used.contains(port));
+                let port = *free.ok_or(number)?;
+                used.insert(port);
+                Ok(port)
+            };
+            task.port = take(candidates)?;
+            if !ports.metrics.is_empty() {
+                task.metrics = Some(take(&ports.metrics)?);
+            }
         }
         for task in &mut own {
             task.gpus = match task.kind {

@@ -39,6 +39,8 @@ pub struct PlacedTask {
     pub local_size: usize,
     /// Port at which it listens; 0 for ranks, which choose their own.
     pub port: u16,
+    /// Port at which it serves its metrics, if it does.
+    pub metrics: Option<u16>,
     /// GPUs that it sees; `None` for those of its environment.
     pub gpus: Option<Vec<String>>,
     /// Cores on which it runs; all of the host if empty.
@@ -67,6 +69,7 @@ pub(super) fn add(
         local,
         local_size: count,
         port: 0,
+        metrics: None,
         gpus: None,
         cores: Vec::new(),
     }));

@@ -102,6 +102,7 @@ fn share_devices(here: &mut [PlacedTask], table: &TaskTable) -> Result<()> {
     let ports = PortChoice {
         servers: ports(TaskKind::Server),
         workers: ports(TaskKind::Worker),
+        metrics: Vec::new(),
     };
     here.iter_mut().for_each(|task| task.host = 0);
     let host = probe(&ProbeRequest::default());

@@ -156,6 +156,7 @@ impl TaskTable {
                         local,
                         local_size: ports.len(),
                         port: *port,
+                        metrics: None,
                         gpus: None,
                         cores: Vec::new(),
                     }));
