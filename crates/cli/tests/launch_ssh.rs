@@ -342,3 +342,27 @@ fn programs_are_copied_to_hosts_that_lack_them() {
         "{told}"
     );
 }
+
+#[test]
+fn hosts_of_a_batch_job_are_taken_where_none_are_named() {
+    let ssh = FakeSsh::new("batch");
+    let nodes = ssh.0.join("nodes");
+    fs::write(&nodes, "127.0.0.2\n127.0.0.3\n127.0.0.2\n").unwrap();
+    let explained = |options: &[&str], variable: &str| {
+        let options = [options, &["--unprotected-network", "--explain"]].concat();
+        let mut launcher = ssh.launcher("ssh", &options, &["true"]);
+        launcher.env(variable, &nodes).output().unwrap()
+    };
+    let told = said(&explained(&["-np", "3"], "PBS_NODEFILE"));
+    let hosts = |host: &str| {
+        told.lines()
+            .filter(|l| l.starts_with("│ rank") && l.contains(&format!(" {host} ")))
+            .count()
+    };
+    assert_eq!((hosts("127.0.0.2"), hosts("127.0.0.3")), (2, 1), "{told}");
+    let none = errors(&explained(&["-np", "3"], "NO_VARIABLE"));
+    assert!(
+        none.contains("no host is named: give --hosts FILE"),
+        "{none}"
+    );
+}

@@ -69,7 +69,7 @@ pub use error::{LaunchError, Result};
 pub use hosted_job::{HostedJob, JobOptions, JobPlan, PlannedHost, PlannedTask};
 pub use job_exit::JobExit;
 pub use kubernetes::{KubernetesJob, PodOptions, PodRestart, PodTasks};
-pub use layout::{ClusterShape, JobHost, JobShape, PlacedTask, Sharing, TaskKind};
+pub use layout::{ClusterShape, JobHost, JobShape, PlacedTask, Sharing, TaskKind, batch_hosts};
 pub use mpi::{MpiJob, MpiKind, MpiOptions, MpiPlan, run_member};
 pub use program::program_path;
 pub use screen::WRITE_TIMEOUT;

@@ -34,6 +34,11 @@ pub(super) struct ElasticFlags {
 }
 
 impl ElasticFlags {
+    /// `true` if a script names the hosts.
+    pub(super) fn has_script(&self) -> bool {
+        self.host_discovery_script.is_some()
+    }
+
     /// Limits of the job; `None` if no flag is given.
     fn options(&self) -> Option<ElasticOptions> {
         let is_elastic = self.min_np.is_some()

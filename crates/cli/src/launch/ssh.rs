@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use thalweg_launch::{Access, ClusterShape, HostedJob, JobExit, JobHost, JobOptions};
+use thalweg_launch::{Access, ClusterShape, HostedJob, JobExit, JobHost, JobOptions, batch_hosts};
 
 use super::elastic_flags::ElasticFlags;
 use super::job_flags::{NetworkFlags, TaskFlags};
@@ -21,14 +21,9 @@ use crate::failure::Failure;
 #[derive(Args)]
 pub(super) struct Ssh {
     /// File of hosts: lines of `HOST [slots=N] [address=IP]`. Slots are the workers or ranks that a host may have; the address is
-    /// the one at which tasks of the other hosts reach it, such as a private one. `#` begins a comment.
-    #[arg(
-        long,
-        alias = "hostfile",
-        value_name = "FILE",
-        required_unless_present_any = ["list", "host_discovery_script"],
-        conflicts_with = "list"
-    )]
+    /// the one at which tasks of the other hosts reach it, such as a private one. `#` begins a comment. In a job of PBS, LSF or
+    /// Grid Engine, the hosts are those of the job without this option.
+    #[arg(long, alias = "hostfile", value_name = "FILE", conflicts_with = "list")]
     hosts: Option<PathBuf>,
     /// Hosts and their slots: host1:2,host2:2.
     #[arg(
@@ -64,6 +59,11 @@ impl Ssh {
     pub(super) fn run(&self) -> Result<JobExit, Failure> {
         let hosts = match &self.hosts {
             Some(path) => JobHost::read_file(path)?,
+            None if self.list.is_empty() && !self.elastic.has_script() => {
+                let none = "no host is named: give --hosts FILE or -H HOST:SLOTS,... (in a job of PBS, LSF or Grid Engine, \
+                            PBS_NODEFILE, LSB_DJOB_HOSTFILE or PE_HOSTFILE names them)";
+                batch_hosts(&|name| std::env::var(name).ok())?.ok_or(none)?
+            }
             None => self.list.clone(),
         };
         let options = self.tasks.options(self.shape.is_ranks())?;

@@ -32,19 +32,8 @@ impl JobHost {
     /// # Errors
     /// The file cannot be read; a line is no host, or names one a second time; there is no host.
     pub fn read_file(path: &Path) -> Result<Vec<JobHost>> {
-        let failed = |text: String| LaunchError::Argument(format!("{}: {text}", path.display()));
-        let open = || -> std::io::Result<String> {
-            let mut text = String::new();
-            let file = std::fs::File::open(path)?;
-            file.take(MAX_FILE + 1).read_to_string(&mut text)?;
-            Ok(text)
-        };
-        let text = open().map_err(|e| LaunchError::of_attempt(e, |e| failed(e.to_string())))?;
-        if text.len() as u64 > MAX_FILE {
-            return Err(failed(format!(
-                "a file of hosts has at most {MAX_FILE} bytes"
-            )));
-        }
+        let text = text_of_file(path)?;
+        let failed = |text| of_file(path, text);
         let mut hosts = Vec::new();
         let mut names = BTreeSet::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -65,6 +54,32 @@ impl JobHost {
             false => Ok(hosts),
         }
     }
+}
+
+/// Text of a file of hosts.
+///
+/// # Errors
+/// It cannot be read, or is too long.
+pub(super) fn text_of_file(path: &Path) -> Result<String> {
+    let open = || -> std::io::Result<String> {
+        let mut text = String::new();
+        let file = std::fs::File::open(path)?;
+        file.take(MAX_FILE + 1).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = open().map_err(|e| LaunchError::of_attempt(e, |e| of_file(path, e.to_string())))?;
+    match text.len() as u64 <= MAX_FILE {
+        true => Ok(text),
+        false => Err(of_file(
+            path,
+            format!("a file of hosts has at most {MAX_FILE} bytes"),
+        )),
+    }
+}
+
+/// Error of a file.
+pub(super) fn of_file(path: &Path, text: String) -> LaunchError {
+    LaunchError::Argument(format!("{}: {text}", path.display()))
 }
 
 /// Parses a line of a file of hosts; `None` for an empty one.
@@ -111,7 +126,7 @@ impl std::str::FromStr for JobHost {
     }
 }
 
-fn slots(text: &str) -> std::result::Result<usize, String> {
+pub(super) fn slots(text: &str) -> std::result::Result<usize, String> {
     let number = text.parse().ok().filter(|n| (1..=1 << 16).contains(n));
     number.ok_or_else(|| format!("slots={text}: give a number from 1 to 65536"))
 }

@@ -1,5 +1,6 @@
 //! Layout of a job: the host, port, GPUs and cores of each task. Its functions start nothing.
 
+mod batch_hosts;
 mod cluster;
 mod host_list;
 mod ports;
@@ -10,6 +11,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub use batch_hosts::batch_hosts;
 pub use host_list::JobHost;
 pub(crate) use host_list::checked_name;
 pub use ports::PortChoice;
