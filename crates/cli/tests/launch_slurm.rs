@@ -248,6 +248,53 @@ fn a_real_slurm_runs_tasks_on_its_nodes() {
 }
 
 #[test]
+fn a_cancelled_job_and_a_node_that_is_down_end_all_tasks() {
+    let Some(slurm) = Slurm::start("ends", 2) else {
+        return;
+    };
+    let control = |program: &str, args: &[&str]| {
+        let done = slurm.command(program).args(args).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    for (name, end) in [("cancel", "scancel"), ("down", "scontrol")] {
+        let fake = FakeSsh::new(name);
+        let marked = fake.launcher("slurm", &[], &[]);
+        let marks = marked.get_envs();
+        let marks = marks.filter_map(|(name, value)| Some((name, value?)));
+        let mut launcher = slurm.command("salloc");
+        launcher
+            .envs(marks)
+            .args(["-N2", "-Q", "--no-kill", "sh", "-c"])
+            .arg("echo $SLURM_JOB_ID > job; exec \"$@\"")
+            .args(["sh", env!("CARGO_BIN_EXE_thalweg"), "launch", "slurm"])
+            .args(["--unprotected-network", "-np", "2", "--", "sh", "-c"])
+            .arg("echo > rank$HOROVOD_RANK; exec sleep 300")
+            .current_dir(fake.0.path())
+            .stderr(Stdio::piped());
+        let launcher = launcher.spawn().unwrap();
+        let ranks = ["rank0", "rank1"].map(|rank| fake.0.join(rank));
+        until("a rank does not start", || ranks.iter().all(|r| r.exists()));
+        let job = fs::read_to_string(fake.0.join("job")).unwrap();
+        match end {
+            "scancel" => control(end, &[job.trim()]),
+            _ => control(
+                end,
+                &["update", "nodename=node2", "state=down", "reason=test"],
+            ),
+        }
+        let done = launcher.wait_with_output().unwrap();
+        let told = errors(&done);
+        let (status, reason) = match end {
+            "scancel" => (143, "ended by SIGTERM"),
+            _ => (255, "was lost with the host 'node2'"),
+        };
+        assert_eq!(done.status.code(), Some(status), "{told}");
+        assert!(told.contains(reason), "{told}");
+        until("a process outlives its job", || fake.processes().is_empty());
+    }
+}
+
+#[test]
 fn worker() {
     run_worker();
 }
