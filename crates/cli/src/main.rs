@@ -11,6 +11,7 @@ mod inspect;
 mod launch;
 mod model;
 mod names;
+mod notebook;
 mod output;
 mod output_file;
 mod picture;
@@ -51,6 +52,7 @@ enum Command {
     Data(data::DataArgs),
     Server(server::Serve),
     Launch(launch::LaunchArgs),
+    Notebook(notebook::Notebook),
     Top(top::Top),
     Bench(bench::Bench),
     Protect(protect::Protect),
@@ -91,6 +93,7 @@ fn main() -> ExitCode {
         Command::Server(server) => server.run(),
         Command::Protect(protect) => protect.run(),
         Command::Launch(launch) => return launch.run(),
+        Command::Notebook(notebook) => return launch::report(notebook.run()),
         Command::Top(top) => match top.run() {
             Ok(code) => return code,
             Err(failure) => Err(failure),

@@ -20,6 +20,14 @@ pub enum LaunchError {
         /// Reason of the system.
         source: io::Error,
     },
+    /// A host that has none of the programs that would do.
+    #[error("the host '{host}' has none of these programs on its PATH: {programs}")]
+    NoProgram {
+        /// The host.
+        host: String,
+        /// The programs.
+        programs: String,
+    },
     /// The limit on open files is reached.
     #[error("too many files are open ({0}): raise the limit, with `ulimit -n`")]
     OpenFiles(io::Error),

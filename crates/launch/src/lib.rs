@@ -4,6 +4,7 @@
 //! - [`MpiJob`]: the same, started by `mpirun` or `srun`.
 //! - [`KubernetesJob`]: manifests of such a job.
 //! - [`ElasticJob`]: workers that are started, replaced and let go while the job runs, on this host and others.
+//! - [`ServiceJob`]: one program on one host that listens at a port, such as a notebook server.
 //!
 //! Tasks of other hosts are started by an agent, which the launcher runs there ([`run_agent`], `thalweg launch agent`).
 //! A launcher starts the coordinator of its ranks, so this crate uses `thalweg-collective`. Names of environment variables
@@ -55,6 +56,7 @@ mod reach;
 mod remote;
 mod screen;
 mod secret;
+mod service;
 mod signals;
 mod slurm;
 mod task;
@@ -74,5 +76,6 @@ pub use mpi::{MpiJob, MpiKind, MpiOptions, MpiPlan, run_member};
 pub use program::program_path;
 pub use screen::WRITE_TIMEOUT;
 pub use secret::job_secret;
+pub use service::{ServiceJob, ServicePlace, ServiceStart, run_guard, run_reaper};
 pub use signals::Signals;
 pub use slurm::{command_of_variables, hosts_needed, shape_of_variables, slurm_hosts};

@@ -15,7 +15,7 @@ mod ssh;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use thalweg_launch::{JobExit, WRITE_TIMEOUT, run_agent, run_member};
+use thalweg_launch::{JobExit, WRITE_TIMEOUT, run_agent, run_guard, run_member, run_reaper};
 
 use crate::failure::Failure;
 use crate::output;
@@ -40,6 +40,20 @@ enum LaunchCommand {
     /// Serves a launcher on standard input and standard output: a launcher runs it on each of its hosts.
     #[command(hide = true)]
     Agent,
+    /// Runs a service, and ends all of its processes when this one ends: a launcher runs it for a notebook server.
+    #[command(hide = true)]
+    Guard {
+        /// The program and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Runs a service until standard input ends: a guard runs it.
+    #[command(hide = true)]
+    Reaper {
+        /// The program and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
     /// Becomes a program as one task of a job: `mpirun` runs it for each task.
     #[command(hide = true)]
     Member {
@@ -60,22 +74,32 @@ impl LaunchArgs {
             LaunchCommand::K8s(kubernetes) => kubernetes.run(),
             LaunchCommand::Hvd(hvd) => hvd.run(),
             LaunchCommand::Agent => run_agent().map(|()| done()).map_err(Failure::from),
-            LaunchCommand::Member { command } => match run_member(command) {
-                Ok(code) => return ExitCode::from(code),
-                Err(error) => Err(error.into()),
-            },
+            LaunchCommand::Guard { command } => code_of(run_guard(command)),
+            LaunchCommand::Reaper { command } => code_of(run_reaper(command)),
+            LaunchCommand::Member { command } => code_of(run_member(command)),
         };
-        match exit {
-            Ok(JobExit { code, messages }) => {
-                for line in messages {
-                    output::error_within(WRITE_TIMEOUT, line);
-                }
-                ExitCode::from(code)
+        report(exit)
+    }
+}
+
+/// End of a program that has shown its own messages.
+fn code_of(ended: thalweg_launch::Result<u8>) -> Result<JobExit, Failure> {
+    let exit = |code| JobExit { code, ..done() };
+    ended.map(exit).map_err(Failure::from)
+}
+
+/// Shows the messages of a job that has ended, and returns its exit code.
+pub(crate) fn report(exit: Result<JobExit, Failure>) -> ExitCode {
+    match exit {
+        Ok(JobExit { code, messages }) => {
+            for line in messages {
+                output::error_within(WRITE_TIMEOUT, line);
             }
-            Err(failure) => {
-                output::error(format_args!("error: {failure}"));
-                ExitCode::FAILURE
-            }
+            ExitCode::from(code)
+        }
+        Err(failure) => {
+            output::error(format_args!("error: {failure}"));
+            ExitCode::FAILURE
         }
     }
 }

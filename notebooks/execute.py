@@ -1,0 +1,76 @@
+"""Runs notebooks, and writes their outputs into them. notebooks/run calls it in its virtual environment.
+
+A notebook whose kernel or library is missing is skipped, with a line that says so. A cell that fails fails the run, and leaves the
+file of its notebook as it was.
+"""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import nbformat
+from jupyter_client.kernelspec import KernelSpecManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+FOLDER = Path(__file__).parent
+# Seconds for a cell: the first one of a Rust notebook compiles Thalweg.
+CELL_TIMEOUT = 3600
+# Parts of the metadata that change from run to run.
+VOLATILE = ("execution", "language_info")
+
+
+def missing(notebook):
+    """What the notebook needs and is not there; None if nothing is missing."""
+    kernel = notebook.metadata.kernelspec.name
+    if kernel not in KernelSpecManager().find_kernel_specs():
+        how = "cargo install evcxr_jupyter; evcxr_jupyter --install" if kernel == "rust" else "notebooks/requirements.txt"
+        return f"there is no kernel '{kernel}' ({how})"
+    for library in notebook.metadata.get("thalweg", {}).get("needs", []):
+        if importlib.util.find_spec(library) is None:
+            return f"Python has no {library} (notebooks/requirements-tensorflow.txt)"
+    return None
+
+
+def without_volatile(notebook):
+    """The notebook without what differs from run to run although the results do not."""
+    for part in (notebook, *notebook.cells):
+        for key in VOLATILE:
+            part.metadata.pop(key, None)
+    return notebook
+
+
+def run(path):
+    """Runs a notebook. Returns a text if it was skipped."""
+    notebook = nbformat.read(path, as_version=4)
+    reason = missing(notebook)
+    if reason:
+        return reason
+    resources = {"metadata": {"path": str(FOLDER)}}
+    NotebookClient(notebook, timeout=CELL_TIMEOUT, resources=resources).execute()
+    text = json.dumps(without_volatile(notebook), indent=1, ensure_ascii=False, sort_keys=True)
+    path.write_text(text + "\n", encoding="utf-8")
+    return None
+
+
+def main(names):
+    paths = [FOLDER / Path(name).name for name in names] or sorted(FOLDER.glob("*.ipynb"))
+    failed = []
+    for path in paths:
+        print(f"== {path.name}", flush=True)
+        try:
+            reason = run(path)
+        except (CellExecutionError, OSError, RuntimeError) as error:
+            print(error, file=sys.stderr)
+            failed.append(path.name)
+        else:
+            if reason:
+                print(f"SKIPPED: {path.name}: {reason}")
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
