@@ -33,11 +33,26 @@ def missing(notebook):
     return None
 
 
-def without_volatile(notebook):
-    """The notebook without what differs from run to run although the results do not."""
+def tidy(notebook):
+    """Takes out what differs from run to run or from machine to machine although the results do not.
+
+    Libraries write about the machine to standard error: it is shown here, and not kept.
+    """
     for part in (notebook, *notebook.cells):
         for key in VOLATILE:
             part.metadata.pop(key, None)
+    for cell in notebook.cells:
+        kept = []
+        for output in cell.get("outputs", []):
+            is_stream = output.output_type == "stream"
+            if is_stream and output.name == "stderr":
+                print(output.text, end="", file=sys.stderr)
+            elif is_stream and kept and kept[-1].output_type == "stream":
+                kept[-1].text += output.text
+            else:
+                kept.append(output)
+        if cell.cell_type == "code":
+            cell.outputs = kept
     return notebook
 
 
@@ -49,7 +64,7 @@ def run(path):
         return reason
     resources = {"metadata": {"path": str(FOLDER)}}
     NotebookClient(notebook, timeout=CELL_TIMEOUT, resources=resources).execute()
-    text = json.dumps(without_volatile(notebook), indent=1, ensure_ascii=False, sort_keys=True)
+    text = json.dumps(tidy(notebook), indent=1, ensure_ascii=False, sort_keys=True)
     path.write_text(text + "\n", encoding="utf-8")
     return None
 
