@@ -1,5 +1,6 @@
 """Programs of Thalweg for the notebooks: their paths, and servers that end with the notebook."""
 
+import atexit
 import os
 import shutil
 import socket
@@ -32,7 +33,7 @@ def free_ports(count):
 
 
 class Programs:
-    """Programs that print a line when they are ready. They end at the end of a `with` statement."""
+    """Programs that print a line when they are ready. They end with the `with` statement, by `stop`, or with the kernel."""
 
     def __init__(self, *commands):
         self.commands = commands
@@ -40,7 +41,8 @@ class Programs:
         # The first line of each program.
         self.lines = []
 
-    def __enter__(self):
+    def start(self):
+        atexit.register(self.stop)
         try:
             for command in self.commands:
                 self.running.append(
@@ -50,11 +52,12 @@ class Programs:
             if not all(self.lines):
                 raise RuntimeError("a program has ended before it was ready")
         except BaseException:
-            self.__exit__()
+            self.stop()
             raise
         return self
 
-    def __exit__(self, *_):
+    def stop(self):
+        atexit.unregister(self.stop)
         for process in self.running:
             process.terminate()
         for process in self.running:
@@ -64,6 +67,13 @@ class Programs:
                 process.kill()
                 process.wait()
             process.stdout.close()
+        self.running = []
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
 
 
 def server():
