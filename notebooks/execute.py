@@ -33,6 +33,13 @@ def missing(notebook):
     return None
 
 
+def show_stderr(cell):
+    """Writes what a cell has written to standard error."""
+    for output in cell.get("outputs", []):
+        if output.output_type == "stream" and output.name == "stderr":
+            print(output.text, end="", file=sys.stderr)
+
+
 def tidy(notebook):
     """Takes out what differs from run to run or from machine to machine although the results do not.
 
@@ -42,18 +49,22 @@ def tidy(notebook):
         for key in VOLATILE:
             part.metadata.pop(key, None)
     for cell in notebook.cells:
-        kept = []
-        for output in cell.get("outputs", []):
-            is_stream = output.output_type == "stream"
-            if is_stream and output.name == "stderr":
-                print(output.text, end="", file=sys.stderr)
-            elif is_stream and kept and kept[-1].output_type == "stream":
-                kept[-1].text += output.text
-            else:
-                kept.append(output)
+        show_stderr(cell)
         if cell.cell_type == "code":
-            cell.outputs = kept
+            cell.outputs = joined(cell.outputs)
     return notebook
+
+
+def joined(outputs):
+    """The outputs without standard error; pieces of standard output that follow each other are one."""
+    kept = []
+    for output in outputs:
+        is_stream = output.output_type == "stream"
+        if is_stream and kept and kept[-1].output_type == "stream" and output.name == "stdout":
+            kept[-1].text += output.text
+        elif not is_stream or output.name == "stdout":
+            kept.append(output)
+    return kept
 
 
 def run(path):
@@ -63,7 +74,13 @@ def run(path):
     if reason:
         return reason
     resources = {"metadata": {"path": str(FOLDER)}}
-    NotebookClient(notebook, timeout=CELL_TIMEOUT, resources=resources).execute()
+    try:
+        NotebookClient(notebook, timeout=CELL_TIMEOUT, resources=resources).execute()
+    except CellExecutionError:
+        # The error has no text if the kernel writes its own, as that of Rust does.
+        for cell in notebook.cells:
+            show_stderr(cell)
+        raise
     text = json.dumps(tidy(notebook), indent=1, ensure_ascii=False, sort_keys=True)
     path.write_text(text + "\n", encoding="utf-8")
     return None
