@@ -1,6 +1,8 @@
 //! `thalweg notebook`: with scripts in place of Jupyter, ssh and srun. A kernel of the fake Jupyter is in a session of its own.
 #![cfg(target_os = "linux")]
 
+#[path = "../../../tests/support/slurm.rs"]
+mod slurm;
 mod support;
 #[path = "../../../tests/support/wait.rs"]
 mod wait;
@@ -12,6 +14,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use slurm::Slurm;
 use support::fake_ssh::{FakeSsh, write_script};
 use support::{errors, said};
 use wait::until;
@@ -321,11 +324,13 @@ fn an_explanation_has_the_commands_and_starts_nothing() {
         text.contains(" a 'exec /opt/thalweg launch agent'\n"),
         "{text}"
     );
-    let text = explained(&[]);
-    assert!(
-        !text.contains("tunnel") && !text.contains("agent"),
-        "{text}"
-    );
+    for here in [&[] as &[&str], &["--ssh", "localhost", "--tunnel"]] {
+        let text = explained(here);
+        assert!(
+            !text.contains("tunnel") && !text.contains("agent"),
+            "{text}"
+        );
+    }
     assert!(!fakes.has("log") && !fakes.has("args"));
 }
 
@@ -376,5 +381,37 @@ fn mistakes_are_named_before_anything_is_printed() {
     }
     let told = errors(&fakes.run(&["--tunnel"]));
     assert!(told.contains("--ssh"), "{told}");
+    until("a process is left", || fakes.0.processes().is_empty());
+}
+
+#[test]
+fn a_real_slurm_runs_jupyter_on_the_first_node_and_leaves_no_kernel() {
+    let Some(slurm) = Slurm::start("notebook", 2) else {
+        return;
+    };
+    let script = r#"
+        echo "$SLURMD_NODENAME $JUPYTER_TOKEN" > "$T/place"
+        setsid sh -c 'sleep 300 & touch "$T/kernel"; wait' &
+        while ! [ -e "$T/kernel" ]; do sleep 0.05; done
+        exit 3
+        "#;
+    let fakes = Fakes::new("real_slurm", ("jupyter-lab", script));
+    let jupyter = fakes.0.0.at("jupyter-lab");
+    let marked = fakes.0.launcher("slurm", &[], &[]);
+    let env = marked.get_envs();
+    let mut command = slurm.command("timeout");
+    command
+        .envs(env.filter_map(|(name, value)| Some((name, value?))))
+        .current_dir(fakes.0.0.path())
+        .args(["60", "salloc", "-N2", "-Q", env!("CARGO_BIN_EXE_thalweg")])
+        .args(["notebook", "--slurm", "--jupyter", &jupyter]);
+    let done = command.output().unwrap();
+    assert_eq!(done.status.code(), Some(3), "{done:?}");
+    let place = fakes.text("place");
+    let (node, token) = place.trim_end().split_once(' ').unwrap();
+    assert_eq!(node, "node1");
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(text.contains(&format!("token={token}\n")), "{text}");
+    assert!(text.contains(" node1\n"), "{text}");
     until("a process is left", || fakes.0.processes().is_empty());
 }

@@ -58,7 +58,7 @@ pub(super) fn run_or_explain(job: &HostedJob, explain: &Explain) -> Result<JobEx
 }
 
 /// End of a command that has run no job.
-pub(super) fn done() -> JobExit {
+pub(crate) fn done() -> JobExit {
     JobExit {
         code: 0,
         messages: Vec::new(),

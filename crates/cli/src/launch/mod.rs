@@ -19,7 +19,7 @@ use thalweg_launch::{JobExit, WRITE_TIMEOUT, run_agent, run_guard, run_member, r
 
 use crate::failure::Failure;
 use crate::output;
-use explain::done;
+pub(crate) use explain::done;
 pub(crate) use np_flag::accept_np_flag;
 
 /// Starts the tasks of a job, and ends them together.

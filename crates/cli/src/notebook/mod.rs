@@ -13,6 +13,7 @@ use thalweg_launch::{
 };
 
 use crate::failure::Failure;
+use crate::launch::done;
 use crate::output;
 use server::JupyterKind;
 use tunnel::Tunnel;
@@ -68,7 +69,7 @@ impl Notebook {
     pub(crate) fn run(&self) -> Result<JobExit, Failure> {
         let get = |name: &str| std::env::var(name).ok();
         let job = self.job(&get)?;
-        let tunnel = self.tunnel_of(&job.host, &get);
+        let tunnel = self.tunnel_of(&job, &get);
         if self.explain {
             return self.explain(&job, &tunnel);
         }
@@ -82,9 +83,9 @@ impl Notebook {
             Ok(ServiceStart {
                 args: server::arguments(&job.address, place.port),
                 env: vec![("JUPYTER_TOKEN".to_owned(), token.clone())],
-                tunnel: match self.tunnel {
-                    true => tunnel.checked_command(own, place.port),
-                    false => Vec::new(),
+                tunnel: match &tunnel {
+                    Tunnel::Ssh { .. } if self.tunnel => tunnel.checked_command(own, place.port),
+                    _ => Vec::new(),
                 },
             })
         };
@@ -141,19 +142,19 @@ impl Notebook {
         })
     }
 
-    fn tunnel_of(&self, host: &str, get: &dyn Fn(&str) -> Option<String>) -> Tunnel {
+    fn tunnel_of(&self, job: &ServiceJob, get: &dyn Fn(&str) -> Option<String>) -> Tunnel {
         match (&self.ssh, self.slurm) {
             (_, true) => {
                 let submitted = || get("SLURM_SUBMIT_HOST").filter(|name| !name.is_empty());
                 let login = self.login.clone().or_else(submitted);
                 Tunnel::Slurm {
                     login: login.unwrap_or_else(|| "LOGIN_NODE".to_owned()),
-                    node: host.to_owned(),
+                    node: job.host.clone(),
                     by_address: self.node_address,
                 }
             }
-            (Some(host), false) => Tunnel::Ssh { host: host.clone() },
-            (None, false) => Tunnel::of_connection(get("SSH_CONNECTION").as_deref()),
+            (Some(host), false) if !job.access.is_local(host) => Tunnel::Ssh { host: host.clone() },
+            _ => Tunnel::of_connection(get("SSH_CONNECTION").as_deref()),
         }
     }
 
@@ -191,11 +192,7 @@ impl Notebook {
         let text: String = rows
             .map(|(name, text)| format!("{name}: {text}\n"))
             .collect();
-        output::text(&text)?;
-        Ok(JobExit {
-            code: 0,
-            messages: Vec::new(),
-        })
+        output::text(&text).map(|()| done())
     }
 }
 

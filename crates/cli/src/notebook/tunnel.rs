@@ -61,10 +61,10 @@ impl Tunnel {
 
     /// The same, for a tunnel that ends if it cannot listen.
     pub(super) fn checked_command(&self, own: u16, port: u16) -> Vec<String> {
-        let mut words = self.command(own, port);
+        let words = self.command(own, port);
         let options = ["-o", "ExitOnForwardFailure=yes"].map(str::to_owned);
-        words.splice(1..1, options);
-        words
+        let (program, args) = words.split_at(words.len().min(1));
+        [program, &options, args].concat()
     }
 }
 
