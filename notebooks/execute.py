@@ -77,7 +77,6 @@ def run(path):
     try:
         NotebookClient(notebook, timeout=CELL_TIMEOUT, resources=resources).execute()
     except CellExecutionError:
-        # The error has no text if the kernel writes its own, as that of Rust does.
         for cell in notebook.cells:
             show_stderr(cell)
         raise
@@ -94,7 +93,7 @@ def main(names):
         try:
             reason = run(path)
         except (CellExecutionError, OSError, RuntimeError) as error:
-            print(error, file=sys.stderr)
+            print(error, getattr(error, "evalue", ""), file=sys.stderr)
             failed.append(path.name)
         else:
             if reason:
