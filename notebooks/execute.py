@@ -52,6 +52,10 @@ def tidy(notebook):
         show_stderr(cell)
         if cell.cell_type == "code":
             cell.outputs = joined(cell.outputs)
+            for output in cell.outputs:
+                if output.output_type == "execute_result":
+                    # evcxr counts one more.
+                    output.execution_count = cell.execution_count
     return notebook
 
 
