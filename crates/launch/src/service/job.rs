@@ -6,8 +6,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::access::{Access, command_of_words};
+use crate::console::Console;
 use crate::error::{LaunchError, Result};
-use crate::job::{JobInput, Supervision, run_tasks};
+use crate::job::{Supervision, run_tasks};
 use crate::job_exit::JobExit;
 use crate::preflight::{Asker, ReadyHost, greet, probe_hosts};
 use crate::process::command_of;
@@ -98,9 +99,9 @@ impl ServiceJob {
         &self,
         start: &dyn Fn(&ServicePlace) -> std::io::Result<ServiceStart>,
     ) -> Result<JobExit> {
-        let mut input = JobInput::catch()?;
+        let mut console = Console::catch()?;
         let open = |words: Vec<String>| {
-            let link = AgentLink::open(&self.host, command_of_words(&words), &input.sender)?;
+            let link = AgentLink::open(&self.host, command_of_words(&words), &console.sender)?;
             Ok::<_, LaunchError>(Arc::new(link))
         };
         let link = self.agent_command().map(open).transpose()?;
@@ -108,7 +109,7 @@ impl ServiceJob {
             name: self.host.clone(),
             link: link.clone(),
         }];
-        let mut asker = Asker::new(&host, &mut input.signals, &input.sender);
+        let mut asker = Asker::new(&host, &mut console.signals, &console.sender);
         greet(&mut asker, self.start_timeout)?;
         let place = self.place(&mut asker)?;
         let started = start(&place)?;
@@ -137,13 +138,16 @@ impl ServiceJob {
                 program: TaskProgram::Local(tunnel),
             });
         }
-        let links: Vec<Arc<AgentLink>> = link.into_iter().collect();
         let options = Supervision {
             grace: GRACE,
             restarts: 0,
             output_dir: None,
         };
-        run_tasks(specs, input, &links, &options, &channel().1, &|| None)
+        let end = run_tasks(specs, &mut console, &options, &channel().1, &|| None);
+        if let Some(link) = link {
+            link.finish();
+        }
+        Ok(end?.exit(console))
     }
 
     /// Chooses the program and the port, by what the host has.
