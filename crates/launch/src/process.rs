@@ -22,14 +22,20 @@ pub(crate) fn isolate(command: &mut Command) {
 }
 
 /// Makes a command start as its own process group, so that a Ctrl-C of the terminal does not reach it. It ends when it sees the
-/// end of its input. On Linux it also gets SIGTERM when the thread that has started it ends, as it may not read its input yet.
-pub(crate) fn separate(command: &mut Command) {
+/// end of its input.
+pub(crate) fn set_own_group(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
-    #[cfg(target_os = "linux")]
-    end_with_this_thread(command, Signal::TERM);
     #[cfg(not(unix))]
     let _ = command;
+}
+
+/// [`set_own_group`], for a program that may not read its input yet: on Linux it gets SIGTERM when the thread that has started it
+/// ends.
+pub(crate) fn separate(command: &mut Command) {
+    set_own_group(command);
+    #[cfg(target_os = "linux")]
+    end_with_this_thread(command, Signal::TERM);
 }
 
 /// Makes this process die with its parent (Linux).

@@ -16,7 +16,7 @@ pub fn run_guard(command: &[String]) -> Result<u8> {
     use std::process::{Command, Stdio};
 
     use crate::job::POLL_INTERVAL;
-    use crate::process::{exit_code, separate};
+    use crate::process::{exit_code, set_own_group};
     use crate::signals::Signals;
 
     let mut signals = Signals::catch()?;
@@ -25,7 +25,7 @@ pub fn run_guard(command: &[String]) -> Result<u8> {
         .args(["launch", "reaper", "--"])
         .args(command)
         .stdin(Stdio::piped());
-    separate(&mut reaper);
+    set_own_group(&mut reaper);
     let mut reaper = reaper.spawn()?;
     loop {
         if let Some(status) = reaper.try_wait()? {
