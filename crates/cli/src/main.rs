@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Runs TensorFlow's graphs, prints the contents of graphs and files of weights, and converts data sets.
+/// Runs TensorFlow's graphs, prints the contents of graphs and files of weights, converts data sets, and starts servers and jobs.
 #[derive(Parser)]
 #[command(name = "thalweg", version, arg_required_else_help = true)]
 struct Arguments {
