@@ -9,6 +9,7 @@ use serde_json::Value;
 /// The crates of the workspace, each before those that may use it.
 const LAYERS: &[&str] = &[
     "thalweg-estimate",
+    "thalweg-study",
     "thalweg-launch-env",
     "thalweg-tensor",
     "thalweg-image",

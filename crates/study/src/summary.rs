@@ -1,0 +1,184 @@
+//! Summary of a study: statistics, efficiency and the best number of servers.
+
+use crate::point::{Data, Point};
+use crate::run_file::{Outcome, RunRecord};
+use crate::statistics::Statistics;
+
+/// Statistics of a point.
+#[derive(Clone, Debug)]
+pub struct PointSummary {
+    /// The point.
+    pub point: Point,
+    /// Images per second of all tasks; `None` if all runs have failed.
+    pub speed: Option<Statistics>,
+    /// Speed of one process, times the number of tasks; `None` without that.
+    pub ideal: Option<f64>,
+    /// Mean share of a step in which values are exchanged, if the program tells.
+    pub exchange: Option<f64>,
+    /// Mean share of a step in which it waits for input, if the program tells.
+    pub input: Option<f64>,
+    /// Reasons of failed runs.
+    pub failures: Vec<String>,
+    /// `true` for the number of servers with the highest speed among points that differ in nothing else.
+    pub is_best: bool,
+}
+
+impl PointSummary {
+    /// Share of the ideal speed.
+    pub fn efficiency(&self) -> Option<f64> {
+        Some(self.speed?.mean / self.ideal?)
+    }
+}
+
+/// Summary of a study.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Points in the order of the grid.
+    pub points: Vec<PointSummary>,
+}
+
+impl Summary {
+    /// Summary of the records of runs at these points.
+    pub fn new(points: &[Point], records: &[RunRecord]) -> Summary {
+        let mut all: Vec<PointSummary> = points.iter().map(|p| point_summary(p, records)).collect();
+        for at in 0..all.len() {
+            all[at].ideal = ideal(&all, &all[at].point);
+            all[at].is_best = is_best(&all, at);
+        }
+        Summary { points: all }
+    }
+
+    /// Overhead of reading real images at a point of them: 1 - images/s / images/s of synthetic images.
+    pub fn input_overhead(&self, real: &PointSummary) -> Option<f64> {
+        let twin = Point {
+            data: Data::Synthetic,
+            ..real.point.clone()
+        };
+        let synthetic = self.points.iter().find(|p| p.point == twin)?;
+        (real.point.data == Data::Real)
+            .then(|| Some(1.0 - real.speed?.mean / synthetic.speed?.mean))?
+    }
+}
+
+fn point_summary(point: &Point, records: &[RunRecord]) -> PointSummary {
+    let own = || records.iter().filter(|r| r.point == *point);
+    let speeds = || {
+        own().filter_map(|record| match &record.outcome {
+            Outcome::Speed(speed) => Some(speed),
+            Outcome::Error { .. } => None,
+        })
+    };
+    let mean = |values: Vec<f64>| Statistics::of(&values).map(|s| s.mean);
+    let rates: Vec<f64> = speeds().map(|s| s.images_per_second).collect();
+    PointSummary {
+        point: point.clone(),
+        speed: Statistics::of(&rates),
+        ideal: None,
+        exchange: mean(speeds().filter_map(|s| s.exchange).collect()),
+        input: mean(speeds().filter_map(|s| s.input).collect()),
+        failures: own()
+            .filter_map(|record| match &record.outcome {
+                Outcome::Error { error } => Some(error.clone()),
+                Outcome::Speed(_) => None,
+            })
+            .collect(),
+        is_best: false,
+    }
+}
+
+/// Speed of one process with the same batch and the same images, or with the nearest batch that was measured, times the number
+/// of tasks.
+fn ideal(all: &[PointSummary], point: &Point) -> Option<f64> {
+    let alone = all
+        .iter()
+        .filter(|other| other.point.is_alone() && other.point.data == point.data)
+        .min_by_key(|other| other.point.batch.abs_diff(point.batch))?;
+    Some(alone.speed?.mean * f64::from(point.tasks))
+}
+
+/// `true` if no point with another number of servers, and the same settings otherwise, is faster.
+fn is_best(all: &[PointSummary], at: usize) -> bool {
+    let own = &all[at];
+    let Some(speed) = own.speed else {
+        return false;
+    };
+    let is_rival = |other: &&PointSummary| {
+        let same = Point {
+            servers: own.point.servers,
+            ..other.point.clone()
+        };
+        same == own.point
+    };
+    let rivals = all.iter().filter(is_rival);
+    !rivals
+        .filter_map(|other| other.speed)
+        .any(|other| other.mean > speed.mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Speed;
+
+    fn record(
+        mode: &str,
+        (tasks, servers): (u32, u32),
+        data: Data,
+        speed: Option<f64>,
+    ) -> RunRecord {
+        RunRecord {
+            point: Point {
+                mode: mode.to_owned(),
+                data,
+                batch: 32,
+                tasks,
+                servers,
+            },
+            run: 0,
+            load: None,
+            outcome: match speed {
+                Some(images_per_second) => Outcome::Speed(Speed {
+                    images_per_second,
+                    exchange: Some(0.25),
+                    input: None,
+                }),
+                None => Outcome::Error {
+                    error: "lost".to_owned(),
+                },
+            },
+        }
+    }
+
+    #[test]
+    fn efficiency_and_the_best_number_of_servers_follow_from_the_means() {
+        let records = [
+            record("independent", (1, 0), Data::Synthetic, Some(100.0)),
+            record("independent", (1, 0), Data::Real, Some(80.0)),
+            record("parameter_server", (4, 1), Data::Synthetic, Some(200.0)),
+            record("parameter_server", (4, 2), Data::Synthetic, Some(300.0)),
+            record("parameter_server", (4, 2), Data::Synthetic, Some(320.0)),
+            record("parameter_server", (4, 4), Data::Synthetic, None),
+            record("parameter_server", (4, 2), Data::Real, Some(155.0)),
+        ];
+        let mut points: Vec<Point> = records.iter().map(|r| r.point.clone()).collect();
+        points.dedup();
+        let summary = Summary::new(&points, &records);
+        let of = |servers: u32, data: Data| {
+            let mut all = summary.points.iter();
+            let found = all
+                .find(|p| p.point.tasks == 4 && (p.point.servers, p.point.data) == (servers, data));
+            found.unwrap()
+        };
+        let two = of(2, Data::Synthetic);
+        assert_eq!((two.efficiency(), two.is_best), (Some(310.0 / 400.0), true));
+        assert_eq!(two.exchange, Some(0.25));
+        assert!(!of(1, Data::Synthetic).is_best);
+        let failed = of(4, Data::Synthetic);
+        assert_eq!((failed.efficiency(), failed.failures.len()), (None, 1));
+        assert!(!failed.is_best);
+        let real = of(2, Data::Real);
+        assert_eq!(summary.input_overhead(real), Some(0.5));
+        assert_eq!(real.efficiency(), Some(155.0 / 320.0));
+        assert_eq!(summary.input_overhead(two), None);
+    }
+}
