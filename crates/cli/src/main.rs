@@ -22,6 +22,7 @@ mod restore;
 mod run;
 mod server;
 mod statistics;
+mod study;
 mod svg_file;
 mod table;
 mod top;
@@ -54,6 +55,7 @@ enum Command {
     Launch(launch::LaunchArgs),
     Notebook(notebook::Notebook),
     Top(top::Top),
+    Study(study::StudyArgs),
     Bench(bench::Bench),
     Protect(protect::Protect),
 }
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(failure) => Err(failure),
         },
+        Command::Study(study) => study.run(),
         Command::Bench(bench) => bench.run(),
     };
     match result {
