@@ -10,6 +10,7 @@
 
 mod error;
 mod grid;
+mod outcome;
 mod point;
 mod program;
 mod run_file;
@@ -18,8 +19,9 @@ mod summary;
 
 pub use error::{Result, StudyError};
 pub use grid::{Grid, Scaling};
+pub use outcome::{Outcome, Speed};
 pub use point::{Data, Point};
-pub use program::{Speed, StudyProgram};
-pub use run_file::{Outcome, RunFile, RunRecord};
+pub use program::StudyProgram;
+pub use run_file::{RunFile, RunRecord};
 pub use statistics::Statistics;
 pub use summary::{PointSummary, Summary};

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::outcome::{Outcome, Speed};
 use crate::point::{Data, Point};
-use crate::run_file::Outcome;
 
 /// Interval at which a run is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -18,19 +17,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const MAX_OUTPUT: u64 = 16 << 20;
 /// Lines of a failed run that are its reason.
 const SHOWN_LINES: usize = 3;
-
-/// Speed of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Speed {
-    /// Images per second of all tasks.
-    pub images_per_second: f64,
-    /// Share of a step in which it exchanges values with other tasks, if the program tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exchange: Option<f64>,
-    /// Share of a step in which it waits for input, if the program tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<f64>,
-}
 
 /// The studied program: `cnn_benchmarks`, or one that takes its flags and prints `total_images_per_sec` as it does.
 #[derive(Clone, Debug)]

@@ -7,21 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, StudyError};
+use crate::outcome::Outcome;
 use crate::point::Point;
-use crate::program::Speed;
-
-/// Result of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Outcome {
-    /// The run has ended well.
-    Speed(Speed),
-    /// It has failed.
-    Error {
-        /// The reason.
-        error: String,
-    },
-}
 
 /// Record of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,6 +150,7 @@ fn read(path: &Path, file: &File, study: &str) -> Result<(Vec<RunRecord>, u64)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Speed;
     use crate::point::Data;
 
     fn record(tasks: u32, run: u32) -> RunRecord {

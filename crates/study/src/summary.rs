@@ -1,7 +1,8 @@
 //! Summary of a study: statistics, efficiency and the best number of servers.
 
+use crate::outcome::Outcome;
 use crate::point::{Data, Point};
-use crate::run_file::{Outcome, RunRecord};
+use crate::run_file::RunRecord;
 use crate::statistics::Statistics;
 
 /// Statistics of a point.
@@ -118,7 +119,7 @@ fn is_best(all: &[PointSummary], at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::Speed;
+    use crate::outcome::Speed;
 
     fn record(
         mode: &str,
