@@ -93,8 +93,8 @@ class Ssh(Local):
 
     def lose(self, _job):
         """Kills the connection of the last host, as a power cut does."""
-        for pid, words in processes(lambda words: "sshd" in words[0] and "root" in words[0]):
-            if self.daemon.pid != pid and children_of(pid, "agent"):
+        for pid in processes():
+            if pid != self.daemon.pid and words_of(pid)[0].startswith("sshd: ") and has_descendant(pid, "agent"):
                 os.kill(pid, signal.SIGKILL)
                 return
 
@@ -177,42 +177,39 @@ def until(holds, what, limit=60.0):
         time.sleep(0.05)
 
 
-def processes(wanted):
-    """Processes whose words are wanted."""
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            words = entry.joinpath("cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-            if entry.name.isdigit() and wanted(words):
-                yield int(entry.name), words
-        except OSError:
-            pass
-
-
-def children_of(pid, word):
-    """Descendants of a process with such a word."""
-    found = []
-    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in path.read_text().split():
-            here = list(processes_of(int(child)))
-            found += [child] if word in here else children_of(int(child), word)
-    return found
-
-
-def processes_of(pid):
+def words_of(pid):
+    """Command line of a process; nothing if it has ended."""
     try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     except OSError:
-        return []
+        return [""]
+
+
+def processes():
+    """Numbers of all processes."""
+    return [int(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def has_descendant(pid, word):
+    """True if a descendant of a process has such a word."""
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = path.read_text().split()
+        except OSError:
+            continue
+        if any(word in words_of(child) or has_descendant(child, word) for child in children):
+            return True
+    return False
 
 
 def marked(mark):
-    """Processes that have the mark of a job in their environment, with their command lines."""
+    """Command lines of the processes that have the mark of a job in their environment."""
     sign = f"{MARK}={mark}".encode()
     found = []
-    for entry in pathlib.Path("/proc").iterdir():
+    for pid in processes():
         try:
-            if entry.name.isdigit() and sign in entry.joinpath("environ").read_bytes().split(b"\0"):
-                found.append(" ".join(processes_of(int(entry.name))))
+            if sign in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found.append(" ".join(words_of(pid)))
         except OSError:
             pass
     return [command for command in found if command]

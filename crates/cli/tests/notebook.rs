@@ -110,7 +110,7 @@ exec "$@"
 struct Running {
     fakes: Fakes,
     launcher: Child,
-    /// What the launcher has said.
+    /// Lines that the launcher has printed.
     lines: String,
 }
 

@@ -23,5 +23,5 @@ pub use outcome::{Outcome, Speed};
 pub use point::{Data, Point};
 pub use program::StudyProgram;
 pub use run_file::{RunFile, RunRecord};
-pub use statistics::Statistics;
+pub use statistics::SampleStatistics;
 pub use summary::{PointSummary, Summary};

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use crate::outcome::{Outcome, Speed};
 use crate::point::{Data, Point};
 
@@ -90,7 +88,9 @@ impl StudyProgram {
         if !status.success() {
             return Err(format!("{status}: {}", last_lines(&text)));
         }
-        speed_of(&text).ok_or_else(|| "it printed no total_images_per_sec".to_owned())
+        Speed::of_output(&text).ok_or_else(|| {
+            "it printed neither total_images_per_sec nor the line `total images/sec: N`".to_owned()
+        })
     }
 
     /// Waits for the end of a run. A launcher that is killed takes its tasks along.
@@ -121,29 +121,6 @@ fn text_of(path: &Path) -> std::io::Result<String> {
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(SHOWN_LINES)..].join("; ")
-}
-
-/// Speed that a job has printed. Each worker tells the speed of all: the mean of what they tell.
-fn speed_of(text: &str) -> Option<Speed> {
-    let objects: Vec<Value> = text
-        .lines()
-        .map(|line| line.split_once(" | ").map_or(line, |(_task, rest)| rest))
-        .filter(|line| line.starts_with('{'))
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .filter(|object: &Value| object["total_images_per_sec"].is_number())
-        .collect();
-    let mean = |name: &str| {
-        let values: Vec<f64> = objects.iter().filter_map(|o| o[name].as_f64()).collect();
-        let sum: f64 = values.iter().sum();
-        (!values.is_empty()).then(|| sum / values.len() as f64)
-    };
-    let images_per_second = mean("total_images_per_sec")?;
-    let is_speed = images_per_second.is_finite() && images_per_second > 0.0;
-    is_speed.then(|| Speed {
-        images_per_second,
-        exchange: mean("exchange_part"),
-        input: mean("input_part"),
-    })
 }
 
 #[cfg(test)]
@@ -198,23 +175,6 @@ mod tests {
         );
     }
 
-    #[test]
-    fn the_speed_is_the_mean_of_what_the_workers_tell() {
-        let text = "    ps 0 | {\"total_images_per_sec\":null}\n worker 0 | {\"exchange_part\":0.2,\"total_images_per_sec\":10.0}\n \
-                    worker 1 | {\"exchange_part\":0.4,\"total_images_per_sec\":12.0}\nno json\n{\"step\":1}\n";
-        let speed = speed_of(text).unwrap();
-        assert_eq!((speed.images_per_second, speed.input), (11.0, None));
-        assert!((speed.exchange.unwrap() - 0.3).abs() < 1e-12);
-        for wrong in [
-            "",
-            "{}",
-            "{\"total_images_per_sec\":0.0}",
-            "{\"total_images_per_sec\":",
-        ] {
-            assert_eq!(speed_of(wrong), None, "{wrong}");
-        }
-    }
-
     #[cfg(unix)]
     #[test]
     fn a_failed_run_has_its_reason() {
@@ -235,7 +195,7 @@ mod tests {
         };
         let failed = error(run(&["sh", "-c", "echo no memory >&2; exit 3"], minute));
         assert_eq!(failed, "exit status: 3: no memory");
-        assert!(error(run(&["true"], minute)).contains("no total_images_per_sec"));
+        assert!(error(run(&["true"], minute)).contains("neither total_images_per_sec"));
         assert!(error(run(&["no_such_program"], minute)).contains("cannot be started"));
         let late = error(run(
             &["sh", "-c", "exec sleep 100"],

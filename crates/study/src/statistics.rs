@@ -15,9 +15,9 @@ const OUTLIER_SCORE: f64 = 3.5;
 /// Minimum number of runs among which an outlier can be told.
 const ENOUGH: usize = 5;
 
-/// Statistics of numbers.
+/// Statistics of a sample, such as the runs of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Statistics {
+pub struct SampleStatistics {
     /// Number of values.
     pub count: usize,
     /// Arithmetic mean.
@@ -34,16 +34,16 @@ pub struct Statistics {
     pub outliers: usize,
 }
 
-impl Statistics {
+impl SampleStatistics {
     /// Statistics of values; `None` if there are none.
     ///
     /// ```
-    /// use thalweg_study::Statistics;
+    /// use thalweg_study::SampleStatistics;
     ///
-    /// let of = Statistics::of(&[10.0, 10.2, 9.9, 10.1, 20.0]).unwrap();
+    /// let of = SampleStatistics::of(&[10.0, 10.2, 9.9, 10.1, 20.0]).unwrap();
     /// assert_eq!((of.median, of.outliers), (10.1, 1));
     /// ```
-    pub fn of(values: &[f64]) -> Option<Statistics> {
+    pub fn of(values: &[f64]) -> Option<SampleStatistics> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (least, most) = (*sorted.first()?, *sorted.last()?);
@@ -56,7 +56,7 @@ impl Statistics {
             let t = STUDENT_95.get(count - 2).copied().unwrap_or(NORMAL_95);
             t * deviation / (count as f64).sqrt()
         });
-        Some(Statistics {
+        Some(SampleStatistics {
             count,
             mean,
             median,
@@ -97,20 +97,22 @@ mod tests {
     #[test]
     fn the_confidence_of_five_values_is_students() {
         // By hand: mean 3, variance 2.5, t 2.776.
-        let of = Statistics::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let of = SampleStatistics::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert_eq!((of.count, of.mean, of.median), (5, 3.0, 3.0));
         let expected = 2.776 * (2.5f64 / 5.0).sqrt();
         assert!((of.confidence.unwrap() - expected).abs() < 1e-12);
         assert_eq!(of.outliers, 0);
-        assert_eq!(Statistics::of(&[]), None);
-        assert_eq!(Statistics::of(&[7.0]).unwrap().confidence, None);
+        assert_eq!(SampleStatistics::of(&[]), None);
+        assert_eq!(SampleStatistics::of(&[7.0]).unwrap().confidence, None);
     }
 
     #[test]
     fn equal_values_have_no_outliers_but_a_different_one() {
-        assert_eq!(Statistics::of(&[5.0; 6]).unwrap().outliers, 0);
+        assert_eq!(SampleStatistics::of(&[5.0; 6]).unwrap().outliers, 0);
         assert_eq!(
-            Statistics::of(&[5.0, 5.0, 5.0, 5.0, 5.1]).unwrap().outliers,
+            SampleStatistics::of(&[5.0, 5.0, 5.0, 5.0, 5.1])
+                .unwrap()
+                .outliers,
             1
         );
     }
@@ -118,7 +120,7 @@ mod tests {
     proptest! {
         #[test]
         fn mean_and_median_lie_within_the_range(values in prop::collection::vec(-1e6f64..1e6, 1..40)) {
-            let of = Statistics::of(&values).unwrap();
+            let of = SampleStatistics::of(&values).unwrap();
             let slack = 1e-9 * (of.most - of.least).abs().max(1.0);
             prop_assert!(of.least - slack <= of.mean && of.mean <= of.most + slack);
             prop_assert!(of.least <= of.median && of.median <= of.most);

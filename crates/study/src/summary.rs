@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 use crate::point::{Data, Point};
 use crate::run_file::RunRecord;
-use crate::statistics::Statistics;
+use crate::statistics::SampleStatistics;
 
 /// Statistics of a point.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct PointSummary {
     /// The point.
     pub point: Point,
     /// Images per second of all tasks; `None` if all runs have failed.
-    pub speed: Option<Statistics>,
+    pub speed: Option<SampleStatistics>,
     /// Speed of one process, times the number of tasks; `None` without that.
     pub ideal: Option<f64>,
     /// Mean share of a step in which values are exchanged, if the program tells.
@@ -69,11 +69,11 @@ fn point_summary(point: &Point, records: &[RunRecord]) -> PointSummary {
             Outcome::Error { .. } => None,
         })
     };
-    let mean = |values: Vec<f64>| Statistics::of(&values).map(|s| s.mean);
+    let mean = |values: Vec<f64>| SampleStatistics::of(&values).map(|s| s.mean);
     let rates: Vec<f64> = speeds().map(|s| s.images_per_second).collect();
     PointSummary {
         point: point.clone(),
-        speed: Statistics::of(&rates),
+        speed: SampleStatistics::of(&rates),
         ideal: None,
         exchange: mean(speeds().filter_map(|s| s.exchange).collect()),
         input: mean(speeds().filter_map(|s| s.input).collect()),

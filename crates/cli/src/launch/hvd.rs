@@ -6,7 +6,7 @@ use clap::Args;
 use thalweg_launch::{Access, HostedJob, JobExit, JobHost, JobOptions, JobShape};
 
 use super::elastic_flags::ElasticFlags;
-use super::job_flags::{NetworkFlags, TaskFlags};
+use super::job_flags::{NetworkFlags, RestartFlags, TaskFlags};
 use crate::failure::Failure;
 
 /// Starts the ranks of a job, on this machine or on several. Each has HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK and
@@ -35,15 +35,8 @@ pub(super) struct Hvd {
     /// system's ssh, without questions for passwords.
     #[arg(long, value_name = "PROGRAM")]
     ssh: Option<String>,
-    /// When a rank fails or its host is lost, starts all ranks again, up to so many times; THALWEG_RESTART is the number of the
-    /// restart. Use it with programs that restore a checkpoint. `--max-restarts`, as of torchrun, is the same.
-    #[arg(
-        long,
-        alias = "max-restarts",
-        default_value_t = 0,
-        value_name = "TIMES"
-    )]
-    restarts: u32,
+    #[command(flatten)]
+    restarts: RestartFlags,
     #[command(flatten)]
     tasks: TaskFlags,
     #[command(flatten)]
@@ -72,7 +65,7 @@ impl Hvd {
                 program: self.ssh.clone(),
             },
             options: JobOptions {
-                restarts: self.restarts,
+                restarts: self.restarts.times,
                 trace: self.trace.clone(),
                 ..self.network.add_to(self.tasks.options(true)?)?
             },

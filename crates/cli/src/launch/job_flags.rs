@@ -39,6 +39,21 @@ pub(super) struct TaskFlags {
     pub(super) explain: Explain,
 }
 
+/// Restarts of the tasks of a job.
+#[derive(Args)]
+pub(super) struct RestartFlags {
+    /// Starts a task of a cluster that has failed again, up to so many times each, after 1, 2, 4 ... seconds. When a rank fails
+    /// or its host is lost, starts all ranks again, up to so many times; THALWEG_RESTART is the number of the restart. Use it
+    /// with programs that restore a checkpoint. `--max-restarts`, as of torchrun, is the same.
+    #[arg(
+        long = "restarts",
+        alias = "max-restarts",
+        default_value_t = 0,
+        value_name = "TIMES"
+    )]
+    pub(super) times: u32,
+}
+
 /// Cores of a task.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Bind {
@@ -97,7 +112,7 @@ impl TaskFlags {
     /// A variable is not set; ranks are to have metrics.
     pub(super) fn options(&self, is_ranks: bool) -> Result<JobOptions, Failure> {
         if self.metrics && is_ranks {
-            return Err("--metrics: only servers and workers have metrics; ranks have none".into());
+            return Err("--metrics: only servers and workers have metrics, and ranks have none: leave it out".into());
         }
         Ok(JobOptions {
             metrics: self.metrics,

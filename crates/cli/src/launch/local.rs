@@ -4,7 +4,7 @@ use clap::Args;
 use thalweg_launch::{Access, ClusterShape, HostedJob, JobExit, JobOptions, JobShape};
 
 use super::explain::run_or_explain;
-use super::job_flags::TaskFlags;
+use super::job_flags::{RestartFlags, TaskFlags};
 use crate::failure::Failure;
 
 /// Starts every task on this machine: PROGRAM ARGS --job_name JOB --task_index N --ps_hosts ...
@@ -31,16 +31,8 @@ pub(super) struct Local {
     /// Takes free ports; without it, servers listen from 2230 on and workers from 2220 on, past ports that are taken.
     #[arg(long)]
     free_ports: bool,
-    /// Starts a task that has failed again, up to so many times each, after 1, 2, 4 ... seconds. When a rank fails, starts all
-    /// ranks again, up to so many times; THALWEG_RESTART is the number of the restart. Use it with programs that restore a
-    /// checkpoint. `--max-restarts`, as of torchrun, is the same.
-    #[arg(
-        long,
-        alias = "max-restarts",
-        default_value_t = 0,
-        value_name = "TIMES"
-    )]
-    restarts: u32,
+    #[command(flatten)]
+    restarts: RestartFlags,
     #[command(flatten)]
     tasks: TaskFlags,
     /// The program of all tasks, and its arguments. A name without a folder is that of a program beside this one, or on
@@ -66,7 +58,7 @@ impl Local {
             hosts: Vec::new(),
             access: Access::Ssh { program: None },
             options: JobOptions {
-                restarts: self.restarts,
+                restarts: self.restarts.times,
                 free_ports: self.free_ports,
                 ..self.tasks.options(self.ranks.is_some())?
             },

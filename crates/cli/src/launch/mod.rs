@@ -2,6 +2,7 @@
 
 mod elastic_flags;
 mod explain;
+mod host_flags;
 mod hvd;
 mod job_flags;
 mod k8s;

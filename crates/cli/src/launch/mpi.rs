@@ -1,14 +1,12 @@
 //! `thalweg launch mpi`: jobs that `mpirun` or `srun` starts.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use thalweg_launch::{
-    Access, ClusterShape, HostedJob, JobExit, JobHost, JobOptions, MpiJob, MpiKind, MpiOptions,
-    slurm_hosts,
+    Access, ClusterShape, HostedJob, JobExit, JobOptions, MpiJob, MpiKind, MpiOptions, slurm_hosts,
 };
 
 use super::explain::done;
+use super::host_flags::HostFlags;
 use super::job_flags::{AddressFlags, TaskFlags};
 use super::shape_flags::ShapeFlags;
 use crate::failure::Failure;
@@ -18,12 +16,13 @@ use crate::failure::Failure;
 ///
 /// mpirun starts a member for each task (`thalweg launch member`), which becomes the program. Members know their ranks by MPI's
 /// variables. All hosts have this program and the one of the tasks at the same paths. Tasks of other hosts get the launcher's
-/// variables that begin with HOROVOD_ or THALWEG_. Hosts, ports and networks are not checked before the start.
+/// variables that begin with HOROVOD_ or THALWEG_. Without hosts, all tasks run on this one, on those of a job of PBS, LSF or
+/// Grid Engine, or, with --mpi srun, on those of the allocation. Hosts, ports and networks are not checked before the start.
 #[derive(Args)]
 pub(super) struct Mpi {
     /// The MPI that starts the tasks.
     #[arg(long, value_name = "KIND", default_value = "auto")]
-    mpi: Kind,
+    mpi: MpiName,
     /// The mpirun, or the path of one; with --mpi srun, the srun.
     #[arg(long, value_name = "PROGRAM")]
     mpirun: Option<String>,
@@ -33,18 +32,8 @@ pub(super) struct Mpi {
     /// Carrier of the values of ranks: TCP, or the MPI with which the program was built (feature `mpi`).
     #[arg(long, value_name = "CARRIER", default_value = "tcp")]
     carrier: Carrier,
-    /// File of hosts, as of `launch ssh --hosts`. Without hosts, all tasks run on this one; with --mpi srun, on those of the
-    /// allocation.
-    #[arg(long, alias = "hostfile", value_name = "FILE", conflicts_with = "list")]
-    hosts: Option<PathBuf>,
-    /// Hosts and their slots: host1:2,host2:2.
-    #[arg(
-        short = 'H',
-        long = "host",
-        value_name = "HOST:SLOTS,...",
-        value_delimiter = ','
-    )]
-    list: Vec<JobHost>,
+    #[command(flatten)]
+    hosts: HostFlags,
     #[command(flatten)]
     shape: ShapeFlags,
     #[command(flatten)]
@@ -59,7 +48,7 @@ pub(super) struct Mpi {
 
 /// MPI that starts the tasks.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum MpiName {
     /// The one that `mpirun --version` tells.
     Auto,
     /// Open MPI.
@@ -81,13 +70,21 @@ enum Carrier {
 
 impl Mpi {
     pub(super) fn run(&self) -> Result<JobExit, Failure> {
-        if self.shape.restarts > 0 {
-            return Err("--restarts: mpirun ends all tasks when one fails".into());
+        if self.shape.restarts.times > 0 {
+            return Err("--restarts: mpirun ends all tasks when one fails: use `launch ssh` or `launch slurm`".into());
         }
         if self.tasks.metrics {
-            return Err("--metrics: tasks that mpirun starts have none".into());
+            return Err(
+                "--metrics: tasks that mpirun starts have none: use `launch ssh` or `launch slurm`"
+                    .into(),
+            );
         }
-        let is_here = self.hosts.is_none() && self.list.is_empty() && self.mpi != Kind::Srun;
+        let is_srun = self.mpi == MpiName::Srun;
+        let named = match is_srun {
+            true => self.hosts.given()?,
+            false => self.hosts.given_or_of_batch_job()?,
+        };
+        let is_here = named.is_none() && !is_srun;
         let shape = self.shape.shape(match is_here {
             true => ClusterShape {
                 workers: Some(1),
@@ -97,19 +94,17 @@ impl Mpi {
             },
             false => ClusterShape::default(),
         });
-        let hosts = match &self.hosts {
-            Some(path) => JobHost::read_file(path)?,
-            None if self.list.is_empty() && !is_here => {
-                slurm_hosts(&|name| std::env::var(name).ok(), &shape)?
-            }
-            None => self.list.clone(),
+        let hosts = match named {
+            Some(hosts) => hosts,
+            None if is_srun => slurm_hosts(&|name| std::env::var(name).ok(), &shape)?,
+            None => Vec::new(),
         };
         let options = self.tasks.options(self.shape.is_ranks())?;
         let job = HostedJob {
             shape,
             hosts,
             access: match self.mpi {
-                Kind::Srun => Access::Srun,
+                MpiName::Srun => Access::Srun,
                 _ => Access::Ssh { program: None },
             },
             options: self.addresses.add_to(JobOptions {
@@ -123,10 +118,10 @@ impl Mpi {
             job,
             mpi: MpiOptions {
                 kind: match self.mpi {
-                    Kind::Auto => None,
-                    Kind::Openmpi => Some(MpiKind::OpenMpi),
-                    Kind::Mpich => Some(MpiKind::Hydra),
-                    Kind::Srun => Some(MpiKind::Srun),
+                    MpiName::Auto => None,
+                    MpiName::Openmpi => Some(MpiKind::OpenMpi),
+                    MpiName::Mpich => Some(MpiKind::Hydra),
+                    MpiName::Srun => Some(MpiKind::Srun),
                 },
                 program: self.mpirun.clone(),
                 args: words.map(str::to_owned).collect(),

@@ -3,6 +3,8 @@
 use clap::{ArgAction, Args};
 use thalweg_launch::{ClusterShape, JobShape};
 
+use super::job_flags::RestartFlags;
+
 /// Number and places of the tasks.
 #[derive(Args)]
 pub(super) struct ShapeFlags {
@@ -27,16 +29,8 @@ pub(super) struct ShapeFlags {
     /// Workers run on the hosts of parameter servers too (true), or on the others only.
     #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
     ps_in_worker: Option<bool>,
-    /// Starts a task of a cluster that has failed again, up to so many times each, after 1, 2, 4 ... seconds. When a rank fails
-    /// or its host is lost, starts all ranks again, up to so many times; THALWEG_RESTART is the number of the restart. Use it
-    /// with programs that restore a checkpoint. `--max-restarts`, as of torchrun, is the same.
-    #[arg(
-        long,
-        alias = "max-restarts",
-        default_value_t = 0,
-        value_name = "TIMES"
-    )]
-    pub(super) restarts: u32,
+    #[command(flatten)]
+    pub(super) restarts: RestartFlags,
     /// Takes random free ports in place of those from 2220 and 2230 on.
     #[arg(long)]
     pub(super) free_ports: bool,

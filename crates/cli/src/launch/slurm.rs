@@ -56,7 +56,7 @@ impl Slurm {
             false => self.command.clone(),
         };
         let options = self.network.add_to(JobOptions {
-            restarts: self.shape.restarts,
+            restarts: self.shape.restarts.times,
             free_ports: self.shape.free_ports,
             ..self.tasks.options(self.shape.is_ranks())?
         })?;

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use thalweg_launch::{Access, ClusterShape, HostedJob, JobExit, JobHost, JobOptions, batch_hosts};
+use thalweg_launch::{Access, ClusterShape, HostedJob, JobExit, JobOptions};
 
 use super::elastic_flags::ElasticFlags;
+use super::host_flags::HostFlags;
 use super::job_flags::{NetworkFlags, TaskFlags};
 use super::shape_flags::ShapeFlags;
 use crate::failure::Failure;
@@ -20,19 +21,8 @@ use crate::failure::Failure;
 /// A program of a cluster gets --job_name, --task_index, --ps_hosts and --worker_hosts, and the variable TF_CONFIG.
 #[derive(Args)]
 pub(super) struct Ssh {
-    /// File of hosts: lines of `HOST [slots=N] [address=IP]`. Slots are the workers or ranks that a host may have; the address is
-    /// the one at which tasks of the other hosts reach it, such as a private one. `#` begins a comment. In a job of PBS, LSF or
-    /// Grid Engine, the hosts are those of the job without this option.
-    #[arg(long, alias = "hostfile", value_name = "FILE", conflicts_with = "list")]
-    hosts: Option<PathBuf>,
-    /// Hosts and their slots: host1:2,host2:2.
-    #[arg(
-        short = 'H',
-        long = "host",
-        value_name = "HOST:SLOTS,...",
-        value_delimiter = ','
-    )]
-    list: Vec<JobHost>,
+    #[command(flatten)]
+    hosts: HostFlags,
     /// Program that starts a command on another host: it is given the name of the host and a line of a shell. Without it, the
     /// system's ssh, without questions for passwords.
     #[arg(long, value_name = "PROGRAM")]
@@ -57,14 +47,12 @@ pub(super) struct Ssh {
 
 impl Ssh {
     pub(super) fn run(&self) -> Result<JobExit, Failure> {
-        let hosts = match &self.hosts {
-            Some(path) => JobHost::read_file(path)?,
-            None if self.list.is_empty() && !self.elastic.has_script() => {
-                let none = "no host is named: give --hosts FILE or -H HOST:SLOTS,... (in a job of PBS, LSF or Grid Engine, \
-                            PBS_NODEFILE, LSB_DJOB_HOSTFILE or PE_HOSTFILE names them)";
-                batch_hosts(&|name| std::env::var(name).ok())?.ok_or(none)?
-            }
-            None => self.list.clone(),
+        let hosts = match self.elastic.has_script() {
+            true => self.hosts.given()?.unwrap_or_default(),
+            false => self.hosts.given_or_of_batch_job()?.ok_or(
+                "no host is named: give --hosts FILE or -H HOST:SLOTS,... (in a job of PBS, LSF or Grid Engine, PBS_NODEFILE, \
+                 LSB_DJOB_HOSTFILE or PE_HOSTFILE names them)",
+            )?,
         };
         let options = self.tasks.options(self.shape.is_ranks())?;
         let job = HostedJob {
@@ -74,7 +62,7 @@ impl Ssh {
                 program: self.ssh.clone(),
             },
             options: self.network.add_to(JobOptions {
-                restarts: self.shape.restarts,
+                restarts: self.shape.restarts.times,
                 free_ports: self.shape.free_ports,
                 copy: self.copy.clone(),
                 ..options

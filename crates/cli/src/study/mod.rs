@@ -4,10 +4,11 @@ mod machine;
 mod tables;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use thalweg_checkpoint::disk;
 use thalweg_study::{Data, Grid, Point, RunFile, RunRecord, Scaling, StudyProgram, Summary};
 
 use crate::failure::Failure;
@@ -18,7 +19,7 @@ use machine::Machine;
 /// Runs a program over a grid of tasks, parameter servers, batches and modes, and prints speeds and efficiencies.
 ///
 /// PROGRAM is cnn_benchmarks, or another one that takes --variable_update, --batch_size, --num_warmup_batches, --num_batches and
-/// --json, and prints a line with total_images_per_sec. One process alone is run too: the others are compared to it. Each round
+/// --json, and prints total_images_per_sec or the line "total images/sec: N". One process alone is run too: the others are compared to it. Each round
 /// runs every point once, so that all points meet the same load of the machine.
 ///
 /// The folder gets a record of each run (runs.jsonl), the output of each run (logs), and the tables (results.csv, results.json). A
@@ -156,7 +157,7 @@ impl StudyArgs {
         })
     }
 
-    /// What records have in common: runs of another program, or of other steps, are of another study.
+    /// Description that all records of a study have in common: runs of another program, or of other steps, are of another study.
     fn description(&self) -> String {
         let folder = self.data_dir.as_ref();
         let folder = folder.map_or(String::new(), |f| format!(" --data_dir={}", f.display()));
@@ -171,11 +172,7 @@ impl StudyArgs {
 
     fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
         let path = self.to.join(name);
-        let failed = |path: &Path, e| format!("{}: {e}", path.display());
-        // A reader sees the old file or the new one.
-        let new = self.to.join(format!(".{name}.new"));
-        fs::write(&new, text).map_err(|e| failed(&new, e))?;
-        Ok(fs::rename(&new, &path).map_err(|e| failed(&path, e))?)
+        Ok(disk::write(&disk::system(), &path, text.as_bytes())?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::kind::MpiKind;
 
-/// What a command line has.
+/// Parts of a command line.
 pub(super) struct LaunchLine<'a> {
     pub(super) kind: MpiKind,
     /// `mpirun`, or the path of one.

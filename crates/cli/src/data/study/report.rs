@@ -1,6 +1,7 @@
 //! Table of a study.
 
 use serde_json::{Value, json};
+use thalweg_study::SampleStatistics;
 
 use super::input::Input;
 use crate::table::table;
@@ -30,7 +31,7 @@ impl Report {
     pub(super) fn new(command: &[String], inputs: Vec<Input>) -> Report {
         let speeds = |input: &Input| -> Vec<f64> {
             let all = input.measurements.iter();
-            all.map(|m| m.images_per_second).collect()
+            all.map(|m| m.speed.images_per_second).collect()
         };
         let synthetic = inputs.first().map(speeds).unwrap_or_default();
         let rows = inputs.iter().map(|input| {
@@ -39,7 +40,11 @@ impl Report {
                 .iter()
                 .zip(&synthetic)
                 .map(|(own, base)| 1.0 - own / base);
-            let waited = input.measurements.iter().filter_map(|m| m.waited).collect();
+            let waited: Vec<f64> = input
+                .measurements
+                .iter()
+                .filter_map(|m| m.speed.input)
+                .collect();
             let disk = input.measurements.iter().filter_map(|m| m.disk_bytes);
             Row {
                 name: input.name,
@@ -47,10 +52,11 @@ impl Report {
                     "synthetic" => "",
                     _ => input.state.name(),
                 },
-                overhead: spread(overhead.collect()).unwrap_or_default(),
-                speed: spread(own).unwrap_or_default(),
-                waited: spread(waited).map(|[_, median, _]| median),
-                disk_bytes: spread(disk.map(|n| n as f64).collect()).map(|[_, median, _]| median),
+                overhead: spread(&overhead.collect::<Vec<_>>()).unwrap_or_default(),
+                speed: spread(&own).unwrap_or_default(),
+                waited: spread(&waited).map(|[_, median, _]| median),
+                disk_bytes: spread(&disk.map(|n| n as f64).collect::<Vec<_>>())
+                    .map(|[_, median, _]| median),
             }
         });
         Report {
@@ -122,11 +128,8 @@ impl Report {
 }
 
 /// The smallest, the median and the largest value; `None` of no values.
-fn spread(mut values: Vec<f64>) -> Option<[f64; 3]> {
-    values.sort_by(f64::total_cmp);
-    let (first, last) = (*values.first()?, *values.last()?);
-    let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
-    Some([first, (low + high) / 2.0, last])
+fn spread(values: &[f64]) -> Option<[f64; 3]> {
+    SampleStatistics::of(values).map(|of| [of.least, of.median, of.most])
 }
 
 #[cfg(test)]
@@ -134,6 +137,7 @@ mod tests {
     use super::super::page_cache::CacheState;
     use super::super::program::Measurement;
     use super::*;
+    use thalweg_study::Speed;
 
     #[test]
     fn overhead_is_against_synthetic_images_of_the_same_round() {
@@ -143,8 +147,11 @@ mod tests {
             state: CacheState::Cold,
             measurements: speeds
                 .map(|images_per_second| Measurement {
-                    images_per_second,
-                    waited: Some(0.25),
+                    speed: Speed {
+                        images_per_second,
+                        exchange: None,
+                        input: Some(0.25),
+                    },
                     disk_bytes: Some(2_000_000),
                 })
                 .to_vec(),
