@@ -13,6 +13,7 @@ mod grid;
 mod outcome;
 mod point;
 mod program;
+pub mod report;
 mod run_file;
 mod statistics;
 mod summary;
