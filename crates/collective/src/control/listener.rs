@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use super::timing::HEARTBEAT_INTERVAL;
 
@@ -13,10 +13,12 @@ const STACK_SIZE: usize = 256 << 10;
 /// Maximum number of unidentified connections, beside two for each expected process.
 const MAX_UNIDENTIFIED: usize = 64;
 
-/// Listener that serves each connection in a thread, until it is dropped.
+/// Listener that serves each connection in a thread, until it is dropped. Its port is free then.
 pub(crate) struct Listener {
     address: SocketAddr,
     ended: Arc<AtomicBool>,
+    /// Thread that accepts connections; taken when the listener is dropped.
+    accepting: Option<JoinHandle<()>>,
 }
 
 /// Place of an unidentified connection: their number is limited. Dropped when the peer is identified.
@@ -65,8 +67,12 @@ impl Listener {
                 let _ = thread.spawn(move || serve(stream, place));
             }
         };
-        thread::Builder::new().name(name.to_owned()).spawn(accept)?;
-        Ok(Listener { address, ended })
+        let accepting = thread::Builder::new().name(name.to_owned()).spawn(accept)?;
+        Ok(Listener {
+            address,
+            ended,
+            accepting: Some(accepting),
+        })
     }
 
     /// Address of the listener.
@@ -78,7 +84,26 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Release);
-        // Wakes the accepting thread.
-        let _ = TcpStream::connect_timeout(&self.address, HEARTBEAT_INTERVAL);
+        // This connection wakes the accepting thread, which closes the socket when it ends.
+        let woken = TcpStream::connect_timeout(&self.address, HEARTBEAT_INTERVAL).is_ok();
+        if let Some(accepting) = self.accepting.take().filter(|_| woken) {
+            let _ = accepting.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_of_a_dropped_listener_is_free() {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = first.local_addr().unwrap();
+        drop(Listener::open(first, "test", 1, |_, _| {}).unwrap());
+        for _ in 0..200 {
+            let again = TcpListener::bind(address).unwrap();
+            drop(Listener::open(again, "test", 1, |_, _| {}).unwrap());
+        }
     }
 }
