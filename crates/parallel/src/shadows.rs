@@ -40,20 +40,24 @@ impl<'g> Shadows<'g> {
         }
     }
 
-    /// Copies the servers' values, after `after`, to the variables of a tower.
+    /// Copies the servers' values, after `after`, to the variables of each tower. A value is read once for all towers, so that
+    /// it crosses the network once.
     #[track_caller]
     pub(crate) fn copied(
         &self,
-        copies: &[Variable<'g>],
+        towers: &[Vec<Variable<'g>>],
         after: &[Operation<'g>],
     ) -> Vec<Operation<'g>> {
-        let copy = |(shadow, copy): (&Variable<'g>, &Variable<'g>)| {
-            let g = copy.handle().graph();
+        let copy = |(at, shadow): (usize, &Variable<'g>)| -> Vec<Operation<'g>> {
+            let g = shadow.handle().graph();
             let value =
                 g.control_dependencies(after.iter().copied(), || shadow.colocate(|| shadow.read()));
-            copy.colocate(|| copy.assign(value))
+            let copies = towers.iter().map(|tower| tower[at]);
+            copies
+                .map(|copy| copy.colocate(|| copy.assign(value)))
+                .collect()
         };
-        self.all.iter().zip(copies).map(copy).collect()
+        self.all.iter().enumerate().flat_map(copy).collect()
     }
 }
 

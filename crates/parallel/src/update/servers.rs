@@ -101,17 +101,16 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             .filter_map(|(x, v)| Some((x, shadow(v)?)))
             .collect();
         let copies = |after: &[Operation<'g>], all: bool| -> Vec<Operation<'g>> {
-            let mut nodes = Vec::new();
-            for tower in &self.towers {
-                let (from, to): (Vec<_>, Vec<_>) = shadows
-                    .all
-                    .iter()
-                    .zip(&tower.variables)
-                    .filter(|(_, own)| all || is(**own, &tower.trained))
-                    .unzip();
-                nodes.extend(Shadows { all: from }.copied(&to, after));
+            let chosen: Vec<usize> = (0..shadows.all.len())
+                .filter(|&at| all || is(first.variables[at], &first.trained))
+                .collect();
+            let pick = |from: &[Variable<'g>]| chosen.iter().map(|&at| from[at]).collect();
+            let towers: Vec<Vec<Variable<'g>>> =
+                self.towers.iter().map(|t| pick(&t.variables)).collect();
+            Shadows {
+                all: pick(&shadows.all),
             }
-            nodes
+            .copied(&towers, after)
         };
         // The first tower's moving averages are copied to the servers, whose variables are saved.
         let mut step: Vec<Operation<'g>> = self.updates(0).collect();
