@@ -91,7 +91,8 @@ impl DataParallel {
         let training = g.at_caller(|| {
             let copies = self.update.has_copies();
             let shared = (!copies).then_some(self.parameter_device);
-            let placement = Placement::new(self.towers, &self.device, self.task, shared);
+            let placement = Placement::new(self.towers, &self.device, self.task, shared)
+                .with_servers(self.server_placement.clone());
             let (global_step, optimizer) = placement.on_step(g, || {
                 let step = create_global_step(g);
                 (step, optimizer(step))

@@ -66,7 +66,7 @@ mod update;
 pub use error::ParallelError;
 pub use exchange::{Algorithm, AllReduce, Topology};
 pub use loss_scale::LossScale;
-pub use mode::{ParameterDevice, Reduction, Task, VariableUpdate};
+pub use mode::{ParameterDevice, Reduction, ServerPlacement, Task, VariableUpdate};
 pub use options::DataParallel;
 pub use process::Process;
 pub use recipe::Decay;

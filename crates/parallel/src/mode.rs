@@ -1,6 +1,11 @@
 //! Modes: updates of variables, their placement, reduction of gradients, and the task.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
+
+use thalweg_graph::Node;
+use thalweg_graph::device::{DeviceFnError, Greedy, PsStrategy, RoundRobin};
 
 /// Mode of updating variables: their placement, and the traffic between devices. See the table of the crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,4 +103,35 @@ pub enum ParameterDevice {
     Cpu,
     /// The towers' devices: each variable goes to the device with the fewest bytes.
     Towers,
+}
+
+/// Placement of variables on parameter servers.
+#[derive(Clone, Debug, Default)]
+pub enum ServerPlacement {
+    /// The server with the fewest bytes so far, for one variable after the other.
+    #[default]
+    Greedy,
+    /// One server after the other, as in TensorFlow.
+    RoundRobin,
+    /// The server of each variable, by the name of its node; the first server for others.
+    Planned(Arc<BTreeMap<String, u32>>),
+}
+
+impl ServerPlacement {
+    /// Strategy over so many servers.
+    pub fn strategy(&self, servers: u32) -> Box<dyn PsStrategy> {
+        match self {
+            ServerPlacement::Greedy => Box::new(Greedy::by_bytes(servers)),
+            ServerPlacement::RoundRobin => Box::new(RoundRobin::new(servers)),
+            ServerPlacement::Planned(plan) => Box::new(PlannedServers(plan.clone())),
+        }
+    }
+}
+
+struct PlannedServers(Arc<BTreeMap<String, u32>>);
+
+impl PsStrategy for PlannedServers {
+    fn choose(&mut self, node: &Node) -> Result<u32, DeviceFnError> {
+        Ok(self.0.get(&node.name).copied().unwrap_or(0))
+    }
 }

@@ -6,7 +6,7 @@ use thalweg_tensor::DType;
 use crate::error::ParallelError;
 use crate::exchange::{AllReduce, Topology};
 use crate::loss_scale::LossScale;
-use crate::mode::{ParameterDevice, Reduction, Task, VariableUpdate};
+use crate::mode::{ParameterDevice, Reduction, ServerPlacement, Task, VariableUpdate};
 use crate::process::Process;
 use crate::recipe::Decay;
 
@@ -20,6 +20,7 @@ pub struct DataParallel {
     /// The job of ranks that this process is one of.
     pub(crate) ranks: Option<Hvd>,
     pub(crate) parameter_device: ParameterDevice,
+    pub(crate) server_placement: ServerPlacement,
     pub(crate) reduction: Reduction,
     pub(crate) in_step: bool,
     pub(crate) staged: bool,
@@ -43,6 +44,7 @@ impl DataParallel {
             task: None,
             ranks: None,
             parameter_device: ParameterDevice::Cpu,
+            server_placement: ServerPlacement::Greedy,
             reduction: Reduction::Mean,
             in_step: true,
             staged: false,
@@ -85,6 +87,12 @@ impl DataParallel {
     /// Devices of the variables that the towers of one process share.
     pub fn parameter_device(mut self, device: ParameterDevice) -> DataParallel {
         self.parameter_device = device;
+        self
+    }
+
+    /// Placement of variables on the parameter servers of a cluster. All tasks must choose the same.
+    pub fn server_placement(mut self, placement: ServerPlacement) -> DataParallel {
+        self.server_placement = placement;
         self
     }
 

@@ -6,7 +6,7 @@ use thalweg_graph::device::{DeviceFnError, Greedy, PsStrategy};
 use thalweg_graph::{DeviceScope, DeviceSpec, Graph, Node};
 use thalweg_tensor::sync::Unpoisoned;
 
-use crate::mode::{ParameterDevice, Task};
+use crate::mode::{ParameterDevice, ServerPlacement, Task};
 
 /// Name of the job of parameter servers.
 pub(crate) const SERVERS: &str = "ps";
@@ -21,6 +21,7 @@ pub(crate) struct Placement {
     /// Device of the variables that a tower of one process creates.
     shared: Option<Vec<DeviceSpec>>,
     task: Option<Task>,
+    servers: ServerPlacement,
 }
 
 impl Placement {
@@ -52,7 +53,13 @@ impl Placement {
             towers,
             shared,
             task,
+            servers: ServerPlacement::default(),
         }
+    }
+
+    /// The same with another placement of variables on servers.
+    pub(crate) fn with_servers(self, servers: ServerPlacement) -> Placement {
+        Placement { servers, ..self }
     }
 
     /// The device of a tower.
@@ -93,16 +100,23 @@ impl Placement {
         }
     }
 
+    /// Policy that places variables on the CPUs of so many parameter servers.
+    pub(crate) fn servers(&self, servers: u32) -> SharedPlacement {
+        let server = |task| spec(&format!("/job:{SERVERS}/task:{task}/cpu:0"));
+        let servers = servers.max(1);
+        let devices = (0..servers).map(server).collect();
+        SharedPlacement::new(devices, self.servers.strategy(servers))
+    }
+
     /// Creates the policy that places the variables of towers. Call it once: the policy keeps a count of bytes per
     /// device.
     pub(crate) fn variable_placement(&self) -> VariablePlacement {
         match (&self.shared, self.task) {
             (None, _) => VariablePlacement::Own,
-            (Some(_), Some(task)) => {
-                VariablePlacement::Shared(SharedPlacement::servers(task.servers))
-            }
+            (Some(_), Some(task)) => VariablePlacement::Shared(self.servers(task.servers)),
             (Some(devices), None) => {
-                VariablePlacement::Shared(SharedPlacement::new(devices.clone()))
+                let strategy = Greedy::by_bytes(devices.len() as u32);
+                VariablePlacement::Shared(SharedPlacement::new(devices.clone(), Box::new(strategy)))
             }
         }
     }
@@ -120,22 +134,15 @@ pub(crate) enum VariablePlacement {
 #[derive(Clone)]
 pub(crate) struct SharedPlacement {
     devices: Vec<DeviceSpec>,
-    strategy: Arc<Mutex<Greedy>>,
+    strategy: Arc<Mutex<Box<dyn PsStrategy>>>,
 }
 
 impl SharedPlacement {
-    fn new(devices: Vec<DeviceSpec>) -> SharedPlacement {
-        let strategy = Greedy::by_bytes(devices.len() as u32);
+    fn new(devices: Vec<DeviceSpec>, strategy: Box<dyn PsStrategy>) -> SharedPlacement {
         SharedPlacement {
             devices,
             strategy: Arc::new(Mutex::new(strategy)),
         }
-    }
-
-    /// On the CPUs of parameter servers.
-    pub(crate) fn servers(servers: u32) -> SharedPlacement {
-        let server = |task| spec(&format!("/job:{SERVERS}/task:{task}/cpu:0"));
-        SharedPlacement::new((0..servers.max(1)).map(server).collect())
     }
 
     /// Creates a scope that places variables on the chosen devices, and all other nodes on `other`.

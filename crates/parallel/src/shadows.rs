@@ -3,7 +3,7 @@
 use thalweg_graph::{Graph, Operation};
 use thalweg_ops::{StateOps, Variable};
 
-use crate::placement::{Placement, SharedPlacement};
+use crate::placement::Placement;
 
 /// Prefix of the name of a shadow variable.
 const PREFIX: &str = "ps_var/";
@@ -24,7 +24,7 @@ impl<'g> Shadows<'g> {
         first: &[Variable<'g>],
         trained: impl Fn(Variable<'g>) -> bool,
     ) -> Shadows<'g> {
-        let shared = SharedPlacement::servers(servers);
+        let shared = placement.servers(servers);
         let make = |&variable: &Variable<'g>| {
             let name = format!("{PREFIX}{}", variable.name());
             let initial = initial(g, variable);

@@ -34,6 +34,7 @@ const LAYERS: &[&str] = &[
     "thalweg-hvd",
     "thalweg-dist",
     "thalweg-parallel",
+    "thalweg-simulate",
     "thalweg",
     "thalweg-cli",
     "thalweg-examples",

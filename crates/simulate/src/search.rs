@@ -1,0 +1,109 @@
+//! Search for the best number of servers, and for the placement of variables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thalweg_parallel::ServerPlacement;
+
+use crate::cluster::Cluster;
+use crate::error::Result;
+use crate::run::{Prediction, predict_servers};
+use crate::step::{ModelStep, StepTemplate};
+
+/// Predicted step with a number of servers.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Number of servers.
+    pub servers: u32,
+    /// Prediction.
+    pub prediction: Prediction,
+}
+
+/// Numbers of servers to try for so many workers: each up to 4, then four or so in each doubling, and the number of workers.
+///
+/// ```
+/// assert_eq!(thalweg_simulate::server_counts(10), [1, 2, 3, 4, 5, 6, 7, 8, 10]);
+/// ```
+pub fn server_counts(workers: u32) -> Vec<u32> {
+    let mut counts = Vec::new();
+    let mut next: u32 = 1;
+    while next < workers {
+        counts.push(next);
+        // A quarter of the largest power of two below.
+        next += (next.next_power_of_two() / 8).max(1);
+    }
+    counts.push(workers.max(1));
+    counts
+}
+
+/// Predicts a step of so many workers with each of these numbers of servers.
+///
+/// # Errors
+/// Those of `template`, which makes the template for a number of servers.
+pub fn sweep_servers(
+    template: impl Fn(u32) -> Result<StepTemplate>,
+    cluster: &Cluster,
+    workers: u32,
+    batch: u32,
+    counts: &[u32],
+) -> Result<Vec<Candidate>> {
+    let candidate = |&servers: &u32| {
+        let prediction = predict_servers(&template(servers)?, cluster, workers, batch);
+        Ok(Candidate {
+            servers,
+            prediction,
+        })
+    };
+    counts.iter().map(candidate).collect()
+}
+
+/// The fastest candidate; of those within 1% of it, the one with the fewest servers.
+pub fn best(candidates: &[Candidate]) -> Option<&Candidate> {
+    let speed = |c: &Candidate| c.prediction.images_per_second;
+    let most = candidates.iter().map(speed).fold(0.0, f64::max);
+    let good = candidates.iter().filter(|c| speed(c) >= 0.99 * most);
+    good.min_by_key(|c| c.servers)
+}
+
+/// Places the variables of a network on so many servers by the time that each takes there: the one that takes longest first, each
+/// on the server with the least time so far (Graham, 1969). The result is a device function for
+/// [`DataParallel::server_placement`](thalweg_parallel::DataParallel::server_placement).
+///
+/// # Errors
+/// The graph is not built.
+pub fn placement_by_cost(
+    step: &ModelStep,
+    cluster: &Cluster,
+    servers: u32,
+    workers: u32,
+) -> Result<ServerPlacement> {
+    let mut variables = step.variables(servers, workers)?;
+    // Times in descending order; names decide between equal ones.
+    let seconds =
+        |bytes: f64| 2.0 * cluster.network.seconds(bytes) + 3.0 * bytes / cluster.host.bandwidth;
+    variables.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let mut loads = vec![0.0f64; servers.max(1) as usize];
+    let mut plan = BTreeMap::new();
+    for (name, bytes) in variables {
+        let least = (0..loads.len()).min_by(|a, b| loads[*a].total_cmp(&loads[*b]));
+        let server = least.unwrap_or(0);
+        loads[server] += seconds(bytes);
+        plan.insert(name, server as u32);
+    }
+    Ok(ServerPlacement::Planned(Arc::new(plan)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_all_small_ones_and_some_of_each_doubling() {
+        assert_eq!(server_counts(1), [1]);
+        assert_eq!(server_counts(3), [1, 2, 3]);
+        let counts = server_counts(128);
+        assert!(counts.len() < 30, "{counts:?}");
+        assert!(counts.windows(2).all(|w| w[0] < w[1]));
+        assert_eq!(counts.last(), Some(&128));
+    }
+}

@@ -1,0 +1,9 @@
+//! Steps of a training: the graph of one worker, placed and cut by the passes that sessions use.
+
+mod model_step;
+mod node_cost;
+mod template;
+
+pub use model_step::{ModelStep, StepGraph};
+pub use node_cost::NodeCost;
+pub use template::{Item, ItemWork, StepTemplate, Stream, TemplateTask};
