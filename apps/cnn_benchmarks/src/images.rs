@@ -1,5 +1,6 @@
 //! The feeds of steps: images from files, or synthetic ones (noise with random labels, or a pattern for each class).
 
+use thalweg::models::Data;
 use thalweg::tensor::{DType, Tensor, TensorError};
 
 use crate::Result;
@@ -11,13 +12,17 @@ use crate::settings::Settings;
 const POINTS: usize = 4;
 const MEAN: f32 = 127.0;
 const DEVIATION: f32 = 60.0;
+/// Factor of the pixels of deep MNIST, which takes them from 0 to 1.
+const MNIST_SCALE: f32 = 1.0 / 255.0;
 
 /// Feeds of the towers. Noise stays the same in all steps; patterns change with their labels.
 pub struct Images {
     random: Random,
     classes: usize,
-    side: usize,
+    /// Numbers of an image: its height times its width times its channels.
+    pixels: usize,
     patterns: Vec<Vec<f32>>,
+    scale: f32,
     /// Images of `--data_dir`, in place of synthetic ones.
     pub files: Option<FileInput>,
     /// Images and labels of each tower.
@@ -34,19 +39,26 @@ impl Images {
         let files = folder.map(|folder| FileInput::new(settings, folder, worker));
         let (side, n) = (settings.model.size, settings.batch);
         let mut random = Random::new(settings.flags.run.tf_random_seed ^ (u64::from(worker) << 32));
-        let classes = settings.model.data.classes() - 1;
+        let data = settings.model.data;
+        let (classes, channels) = (data.used_classes(), data.channels());
         let patterns = match settings.flags.extensions.synthetic {
             Synthetic::Random => Vec::new(),
             // The same for all workers.
             Synthetic::Patterns => {
                 let mut shared = Random::new(settings.flags.run.tf_random_seed);
-                (0..classes).map(|_| pattern(&mut shared, side)).collect()
+                (0..classes)
+                    .map(|_| pattern(&mut shared, side, channels))
+                    .collect()
             }
         };
+        let scale = match data {
+            Data::Mnist => MNIST_SCALE,
+            Data::ImageNet | Data::Cifar10 => 1.0,
+        };
         let towers = (0..settings.towers).map(|_| {
-            let mut images = Tensor::zeros(DType::F32, &[n, side, side, 3])?;
+            let mut images = Tensor::zeros(DType::F32, &[n, side, side, channels])?;
             for x in images.as_mut_slice::<f32>()? {
-                *x = MEAN + DEVIATION * random.truncated_normal();
+                *x = scale * (MEAN + DEVIATION * random.truncated_normal());
             }
             Ok([images, Tensor::zeros(DType::I32, &[n])?])
         });
@@ -55,8 +67,9 @@ impl Images {
             files: files.transpose()?,
             random,
             classes,
-            side,
+            pixels: side * side * channels,
             patterns,
+            scale,
         })
     }
 
@@ -71,7 +84,6 @@ impl Images {
             }
             return Ok(());
         }
-        let pixels = self.side * self.side * 3;
         for [images, labels] in &mut self.towers {
             for label in labels.as_mut_slice::<i32>()? {
                 *label = self.random.below(self.classes) as i32;
@@ -81,9 +93,10 @@ impl Images {
             }
             let labels = labels.as_slice::<i32>()?;
             let images = images.as_mut_slice::<f32>()?;
-            for (image, &label) in images.chunks_mut(pixels).zip(labels) {
+            for (image, &label) in images.chunks_mut(self.pixels).zip(labels) {
                 for (x, &p) in image.iter_mut().zip(&self.patterns[label as usize]) {
-                    *x = MEAN + DEVIATION * 0.7 * (p + self.random.truncated_normal());
+                    let noisy = p + self.random.truncated_normal();
+                    *x = self.scale * (MEAN + DEVIATION * 0.7 * noisy);
                 }
             }
         }
@@ -92,20 +105,20 @@ impl Images {
 }
 
 /// Random numbers on a coarse grid, with straight lines between them.
-fn pattern(random: &mut Random, side: usize) -> Vec<f32> {
-    let grid: Vec<f32> = (0..(POINTS + 1) * (POINTS + 1) * 3)
+fn pattern(random: &mut Random, side: usize, channels: usize) -> Vec<f32> {
+    let grid: Vec<f32> = (0..(POINTS + 1) * (POINTS + 1) * channels)
         .map(|_| random.truncated_normal())
         .collect();
-    let at = |y: usize, x: usize, c: usize| grid[(y * (POINTS + 1) + x) * 3 + c];
+    let at = |y: usize, x: usize, c: usize| grid[(y * (POINTS + 1) + x) * channels + c];
     let place = |i: usize| {
         let at = i as f32 * POINTS as f32 / side as f32;
         (at as usize, at.fract())
     };
-    let mut pixels = Vec::with_capacity(side * side * 3);
+    let mut pixels = Vec::with_capacity(side * side * channels);
     for y in 0..side {
         for x in 0..side {
             let ((j, v), (i, u)) = (place(y), place(x));
-            for c in 0..3 {
+            for c in 0..channels {
                 let above = at(j, i, c) * (1.0 - u) + at(j, i + 1, c) * u;
                 let below = at(j + 1, i, c) * (1.0 - u) + at(j + 1, i + 1, c) * u;
                 pixels.push(above * (1.0 - v) + below * v);

@@ -79,7 +79,8 @@ struct TowerOutputs<'g> {
 fn build_tower<'g>(settings: &Settings, tower: &Tower<'g>) -> TowerOutputs<'g> {
     let (g, model) = (tower.graph(), settings.model);
     let (n, size) = (settings.batch as i64, model.size as i64);
-    let images = g.placeholder("images", DType::F32, [n, size, size, 3]);
+    let channels = model.data.channels() as i64;
+    let images = g.placeholder("images", DType::F32, [n, size, size, channels]);
     let labels = g.placeholder("labels", DType::I32, [n]);
     let options = Options::new()
         .data_format(settings.format)

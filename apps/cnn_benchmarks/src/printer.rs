@@ -6,7 +6,6 @@ use serde_json::json;
 use thalweg::tensor::text::counted;
 use thalweg_examples::output;
 use thalweg_examples::progress::Progress;
-use thalweg_examples::report::median;
 
 use crate::flags::LossType;
 use crate::settings::{Mode, Settings};
@@ -104,19 +103,17 @@ impl Printer {
         ));
     }
 
-    /// Prints the speed over all steps, the share of a traced step that was exchange, and that of all steps in which they
-    /// waited for images from files.
+    /// Prints the speed over all steps, the shares of a traced step, and that of all steps in which they waited for images
+    /// from files.
     pub fn total(&self, speed: f64, step_times: &[(u64, StepTime)], input: Option<InputReport>) {
         if !self.shown {
             return;
         }
         if self.json {
-            let step_times = step_times.iter().filter(|(step, _)| *step > 0);
-            let parts = step_times
-                .map(|(_, step_time)| step_time.exchange_share())
-                .collect();
+            let shares = StepTime::median_shares(step_times);
             return output::line(json!({
-                "total_images_per_sec": speed, "exchange_part": median(parts),
+                "total_images_per_sec": speed, "exchange_part": shares.map(|s| s.exchange),
+                "step_parts": shares.map(StepTime::to_json),
                 "input_part": input.as_ref().map(|input| input.share),
                 "input_threads": input.as_ref().map(|input| input.threads),
             }));

@@ -1,6 +1,8 @@
 //! Time of a step by activity: compute, exchange, input, waiting.
 
+use serde_json::{Value, json};
 use thalweg::session::{Event, Trace};
+use thalweg_examples::report::median;
 
 /// Seconds of a step by activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -32,10 +34,42 @@ impl StepTime {
         }
     }
 
-    /// Share of the step in which values were exchanged and nothing was computed.
-    pub fn exchange_share(&self) -> f64 {
+    /// Shares of the step, whose sum is 1.
+    pub fn shares(&self) -> StepTime {
         let all = self.compute + self.exchange + self.input + self.waiting;
-        self.exchange / all.max(1e-12)
+        let share = |seconds: f64| seconds / all.max(1e-12);
+        StepTime {
+            compute: share(self.compute),
+            exchange: share(self.exchange),
+            input: share(self.input),
+            waiting: share(self.waiting),
+        }
+    }
+
+    /// Shares of the steps that were traced among the measured ones, or else of that of `--trace_file`, before them: the
+    /// median of each. `None` without traces.
+    pub fn median_shares(step_times: &[(u64, StepTime)]) -> Option<StepTime> {
+        let measured = step_times.iter().any(|(step, _)| *step > 0);
+        let counted = step_times
+            .iter()
+            .filter(|(step, _)| (*step > 0) == measured);
+        // The first step with a trace makes its plan.
+        let counted = counted.skip(usize::from(!measured));
+        let shares: Vec<StepTime> = counted.map(|(_, step_time)| step_time.shares()).collect();
+        let part = |of: fn(&StepTime) -> f64| median(shares.iter().map(of).collect());
+        Some(StepTime {
+            compute: part(|s| s.compute)?,
+            exchange: part(|s| s.exchange)?,
+            input: part(|s| s.input)?,
+            waiting: part(|s| s.waiting)?,
+        })
+    }
+
+    /// As an object.
+    pub fn to_json(self) -> Value {
+        json!({
+            "compute": self.compute, "exchange": self.exchange, "input": self.input, "waiting": self.waiting,
+        })
     }
 }
 
@@ -94,6 +128,22 @@ mod tests {
         assert_eq!(micro(step_time.exchange), 25.0);
         assert_eq!(micro(step_time.input), 10.0);
         assert_eq!(micro(step_time.waiting), 25.0);
-        assert!((step_time.exchange_share() - 25.0 / 120.0).abs() < 1e-9);
+        assert!((step_time.shares().exchange - 25.0 / 120.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn shares_are_those_of_measured_steps_or_of_the_trace_before_them() {
+        let step_time = |compute: f64| StepTime {
+            compute,
+            waiting: 1.0,
+            ..StepTime::default()
+        };
+        let compute = |all: &[(u64, StepTime)]| StepTime::median_shares(all).map(|s| s.compute);
+        assert_eq!(compute(&[]), None);
+        let before = [(0, step_time(9.0)), (0, step_time(1.0))];
+        assert_eq!(compute(&before), Some(0.5));
+        assert_eq!(compute(&before[..1]), None);
+        let measured = [before[0], (10, step_time(3.0))];
+        assert_eq!(compute(&measured), Some(0.75));
     }
 }

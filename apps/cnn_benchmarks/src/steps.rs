@@ -244,7 +244,11 @@ impl<'g> StepWorker<'_, 'g> {
             if let (Some(path), 1, true) = (&self.settings.flags.output.trace_file, left, trains) {
                 // The plan of a traced step is another one, whose first step takes longer.
                 self.traced(0)?;
-                self.traced(0)?.save(path)?;
+                let trace = self.traced(0)?;
+                // Of several workers the first one writes: the trace has the tasks of its steps.
+                if self.task == 0 {
+                    trace.save(path)?;
+                }
             } else if plots && left == 1 && trains {
                 // The figure then has no first traced step.
                 self.traced(0)?;

@@ -232,6 +232,26 @@ fn json_mode_prints_only_json() {
 }
 
 #[test]
+fn json_has_the_shares_of_a_traced_step() {
+    let file = std::env::temp_dir().join(format!("thalweg-cnn-{}.json", std::process::id()));
+    let trace = format!("--trace_file={}", file.display());
+    let total = |more: &[&str]| -> serde_json::Value {
+        let lines = small(&[&["--json"], more].concat());
+        serde_json::from_str(lines.last().unwrap()).unwrap()
+    };
+    assert!(total(&[])["step_parts"].is_null());
+    let told = total(&["--num_warmup_batches=2", &trace]);
+    let parts = ["compute", "exchange", "input", "waiting"];
+    let shares = parts.map(|part| told["step_parts"][part].as_f64().unwrap());
+    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{told}");
+    assert!(shares[0] > 0.0, "{told}");
+    assert_eq!(told["exchange_part"], told["step_parts"]["exchange"]);
+    let events = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(events.contains("MatMul"), "{events}");
+}
+
+#[test]
 fn explain_names_the_bottleneck() {
     let said = small(&["--explain"]).join("\n");
     for part in [

@@ -238,3 +238,28 @@ fn wrong_files_are_named() {
     std::fs::write(folder.join("train-00000-of-00001"), b"").unwrap();
     fails("fewer images than one batch");
 }
+
+#[test]
+fn deep_mnist_learns_from_mnists_files() {
+    let data = concat!(
+        "--data_dir=",
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../data/mnist"
+    );
+    let flags = ["--model=deep_mnist", "--num_batches=40", "--batch_size=32"];
+    let trained = lines(&[&flags[..], &[data]].concat());
+    let losses: Vec<f32> = losses(&trained)
+        .iter()
+        .map(|l| l.parse().unwrap())
+        .collect();
+    let mean = |part: &[f32]| part.iter().sum::<f32>() / part.len() as f32;
+    let (first, last) = (mean(&losses[..5]), mean(&losses[35..]));
+    assert!(last < first / 2.0, "{losses:?}");
+    let empty = Folder::new("no_mnist");
+    let done = run(&["--model=deep_mnist", "--data_name=mnist", &data_dir(&empty)]);
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        !done.status.success() && errors.contains("train-images"),
+        "{errors}"
+    );
+}

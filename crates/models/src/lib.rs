@@ -1,5 +1,5 @@
 //! Ready-made convolutional networks, from LeNet to NASNet: those of the program tf_cnn_benchmarks,
-//! with its layers, its variables' names and its initial values.
+//! with its layers, its variables' names and its initial values; and deep MNIST, that of TensorFlow's tutorial.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -58,7 +58,7 @@ pub struct Network<'g> {
 }
 
 impl Model {
-    /// Builds the network on a batch of images, `[n, height, width, 3]`, with values in any range.
+    /// Builds the network on a batch of images, `[n, height, width, channels]`, with values in any range.
     /// Variables are made in the variable scope `cg` of the current one; a second network in the
     /// same scope needs one that [reuses](thalweg_layers::Reuse) variables.
     #[track_caller]

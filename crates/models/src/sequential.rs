@@ -1,4 +1,4 @@
-//! Sequential networks: trivial, LeNet, AlexNet, OverFeat, VGG.
+//! Sequential networks: trivial, LeNet, deep MNIST, AlexNet, OverFeat, VGG.
 
 use thalweg_graph::Output;
 use thalweg_ops::Padding::{Same, Valid};
@@ -21,6 +21,17 @@ pub(crate) fn lenet<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
     let x = net.pool(x, mp(2, 2, Valid));
     let x = net.flat(x);
     net.dense(x, 512)
+}
+
+/// The network of TensorFlow's tutorial "Deep MNIST for Experts".
+pub(crate) fn deep_mnist<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
+    let x = net.conv(x, c(32, 5).stddev(0.1).bias(0.1));
+    let x = net.pool(x, mp(2, 2, Same));
+    let x = net.conv(x, c(64, 5).stddev(0.1).bias(0.1));
+    let x = net.pool(x, mp(2, 2, Same));
+    let x = net.flat(x);
+    let x = net.dense_with_stddev(x, 1024, 0.1, 0.1);
+    net.dropout(x, 0.5)
 }
 
 /// AlexNet (Krizhevsky, 2014: one weird trick).

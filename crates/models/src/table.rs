@@ -14,6 +14,8 @@ pub enum Data {
     ImageNet,
     /// CIFAR-10's: 11 classes, the last of which is never used.
     Cifar10,
+    /// MNIST's: grey images of 10 classes.
+    Mnist,
 }
 
 impl Data {
@@ -22,6 +24,23 @@ impl Data {
         match self {
             Data::ImageNet => 1001,
             Data::Cifar10 => 11,
+            Data::Mnist => 10,
+        }
+    }
+
+    /// The number of classes that images have.
+    pub fn used_classes(self) -> usize {
+        match self {
+            Data::ImageNet => 1000,
+            Data::Cifar10 | Data::Mnist => 10,
+        }
+    }
+
+    /// The number of channels of an image.
+    pub fn channels(self) -> usize {
+        match self {
+            Data::ImageNet | Data::Cifar10 => 3,
+            Data::Mnist => 1,
         }
     }
 
@@ -30,6 +49,7 @@ impl Data {
         match self {
             Data::ImageNet => 1_281_167,
             Data::Cifar10 => 50_000,
+            Data::Mnist => 60_000,
         }
     }
 
@@ -37,7 +57,7 @@ impl Data {
     pub fn validation_images(self) -> usize {
         match self {
             Data::ImageNet => 50_000,
-            Data::Cifar10 => 10_000,
+            Data::Cifar10 | Data::Mnist => 10_000,
         }
     }
 
@@ -46,6 +66,7 @@ impl Data {
         match self {
             Data::ImageNet => "imagenet",
             Data::Cifar10 => "cifar10",
+            Data::Mnist => "mnist",
         }
     }
 }
@@ -177,7 +198,7 @@ const ALEXNET_CIFAR: Rate = Rate::Decayed {
     epochs: 100,
 };
 
-static ALL: [Model; 38] = [
+static ALL: [Model; 39] = [
     imagenet("trivial", 227, 32, Layers::Plain(sequential::trivial)),
     imagenet("lenet", 28, 32, Layers::Plain(sequential::lenet)),
     imagenet("alexnet", 227, 512, Layers::Plain(sequential::alexnet)),
@@ -231,4 +252,12 @@ static ALL: [Model; 38] = [
         Rate::Constant(0.025),
         Layers::NasNet(nasnet::CIFAR),
     ),
+    Model {
+        name: "deep_mnist",
+        data: Data::Mnist,
+        size: 28,
+        batch: 50,
+        rate: Rate::Constant(0.01),
+        network: Layers::Plain(sequential::deep_mnist),
+    },
 ];

@@ -51,7 +51,7 @@ fn sizes(name: &str, data: Data, options: &Options) -> (usize, usize, usize, usi
     let model = find(name, data).unwrap();
     let g = Graph::new();
     let n = model.size;
-    let images = g.placeholder("images", DType::F32, [2, n, n, 3]);
+    let images = g.placeholder("images", DType::F32, [2, n, n, data.channels()]);
     let network = model.build(&g, images, data.classes(), options);
     assert!(g.errors().is_empty(), "{name}: {:?}", g.errors());
     assert_eq!(network.logits.shape(), Shape::from([2, data.classes()]));
@@ -84,6 +84,12 @@ fn networks_have_the_variables_of_tf_cnn_benchmarks() {
 fn an_auxiliary_head_has_six_variables() {
     let found = sizes("inception3", Data::ImageNet, &Options::new().auxiliary());
     assert_eq!(found, (196, 27_145_970, 36_224, 2_457_600));
+}
+
+#[test]
+fn deep_mnist_has_the_variables_of_its_tutorial() {
+    let found = sizes("deep_mnist", Data::Mnist, &Options::new());
+    assert_eq!(found, (8, 3_274_634, 0, 3_211_264));
 }
 
 #[test]

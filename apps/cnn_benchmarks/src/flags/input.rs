@@ -7,11 +7,11 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(rename_all = "snake_case", next_help_heading = "Input")]
 pub struct InputFlags {
-    /// The folder with images: TFRecord files, LMDB, CIFAR-10's binary files or a folder of pictures for each class.
+    /// The folder with images: TFRecord files, LMDB, CIFAR-10's binary files, MNIST's files or a folder of pictures for each class.
     /// Synthetic images without it.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// imagenet or cifar10.
+    /// imagenet, cifar10 or mnist.
     #[arg(long)]
     pub data_name: Option<String>,
     /// The method of resizing images.

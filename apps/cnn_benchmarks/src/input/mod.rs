@@ -1,4 +1,4 @@
-//! Images from files: records, LMDB, CIFAR-10's binary files or folders of pictures, preprocessed as in
+//! Images from files: records, LMDB, CIFAR-10's binary files, MNIST's files or folders of pictures, preprocessed as in
 //! tf_cnn_benchmarks.
 //!
 //! Threads of their own make whole batches, each in its own buffer, while steps run. The order and the pixels follow from
@@ -100,7 +100,7 @@ fn available_threads() -> usize {
 /// The data set that the name of a folder tells, as in tf_cnn_benchmarks.
 pub fn guess(folder: &Path) -> Option<&'static str> {
     let name = folder.display().to_string();
-    ["imagenet", "cifar10"]
+    ["imagenet", "cifar10", "mnist"]
         .into_iter()
         .find(|data| name.contains(data))
 }

@@ -75,8 +75,9 @@ impl Preprocessor {
                 .unwrap_or_else(PoisonError::into_inner)
         };
         let mut workspace = lock().pop().unwrap_or_default();
-        let pixels = self.side * self.side * 3;
-        let mut images = Tensor::zeros(DType::F32, &[elements.len(), self.side, self.side, 3])?;
+        let (side, channels) = (self.side, self.data.channels());
+        let pixels = side * side * channels;
+        let mut images = Tensor::zeros(DType::F32, &[elements.len(), side, side, channels])?;
         let mut labels = vec![0i32; elements.len()];
         let slots = images
             .as_mut_slice::<f32>()?
@@ -106,6 +107,13 @@ impl Preprocessor {
                 self.planes(&image.pixels, draws, out)?;
                 return Ok(i32::from(image.labels[0]));
             }
+            Element::Digit(split, number) => {
+                let image = split.image(*number).unwrap_or_default();
+                for (x, ink) in out.iter_mut().zip(image) {
+                    *x = f32::from(*ink) / 255.0;
+                }
+                return Ok(i32::from(split.labels()[*number]));
+            }
             Element::Record(record) => parse(record)?,
             Element::Datum(record) => {
                 let datum = Datum::parse(record)?;
@@ -129,7 +137,8 @@ impl Preprocessor {
             (Data::ImageNet, false) => {
                 Evaluation::new(self.side, self.side).run(file, position, workspace, out)
             }
-            (Data::Cifar10, trains) => {
+            // MNIST has no image files.
+            (Data::Cifar10 | Data::Mnist, trains) => {
                 let image = thalweg::image::decode(file, 3).map_err(failed)?;
                 let cifar = Cifar::default();
                 match trains {
@@ -151,7 +160,7 @@ impl Preprocessor {
     fn first_label(&self) -> i32 {
         match self.data {
             Data::ImageNet => 1,
-            Data::Cifar10 => 0,
+            Data::Cifar10 | Data::Mnist => 0,
         }
     }
 

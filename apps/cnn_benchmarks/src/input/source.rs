@@ -1,9 +1,10 @@
 //! Sources of `--data_dir`: the kind of a folder's files, and their elements.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thalweg::data::pipeline::{self, Pipeline, Stage};
-use thalweg::data::{CifarImage, ImageFolder, cifar10, lmdb};
+use thalweg::data::{CifarImage, ImageFolder, Mnist, Split, cifar10, lmdb};
 use thalweg::models::Data;
 
 use crate::Result;
@@ -18,6 +19,8 @@ pub(super) enum Element {
     /// A picture's file, which is read when its batch is made, and its label.
     Picture(PathBuf, i64),
     Cifar(CifarImage<1>),
+    /// Pixels from 0 for paper to 255 for ink, and the digit.
+    Digit(Arc<Split>, usize),
 }
 
 type Elements = Pipeline<Box<dyn Stage<Item = Element> + Send>>;
@@ -32,11 +35,14 @@ pub(super) struct Source {
 impl Source {
     /// Opens the first of these that a folder has: TFRecord files named `train-*`; CIFAR-10's binary files; LMDB in
     /// `train.lmdb` or in the folder itself; a folder of pictures for each class, in `train` or in the folder itself.
-    /// Evaluation takes `validation` in place of `train`.
+    /// Evaluation takes `validation` in place of `train`. MNIST has its own files alone.
     ///
     /// # Errors
     /// A folder without such files.
     pub(super) fn open(data: Data, folder: &Path, trains: bool) -> Result<Source> {
+        if data == Data::Mnist {
+            return digits(folder, trains);
+        }
         let set = if trains { "train" } else { "validation" };
         let found = |name: &str| -> Vec<PathBuf> {
             let pattern = folder.join(name);
@@ -51,7 +57,7 @@ impl Source {
         let cifar = match data {
             Data::Cifar10 if trains => found("data_batch_*.bin"),
             Data::Cifar10 => found("test_batch.bin"),
-            Data::ImageNet => Vec::new(),
+            Data::ImageNet | Data::Mnist => Vec::new(),
         };
         if !cifar.is_empty() {
             let files = cifar.len();
@@ -80,7 +86,7 @@ impl Source {
             folder.display(),
             match data {
                 Data::Cifar10 => ", and no binary files of CIFAR-10",
-                Data::ImageNet => "",
+                Data::ImageNet | Data::Mnist => "",
             }
         )
         .into())
@@ -89,4 +95,14 @@ impl Source {
     fn new(elements: Elements, files: usize) -> Source {
         Source { elements, files }
     }
+}
+
+/// The images of MNIST's files, which are small enough for memory.
+fn digits(folder: &Path, trains: bool) -> Result<Source> {
+    let all = Mnist::load(folder).map_err(|e| format!("--data_dir: {e}"))?;
+    let split = Arc::new(if trains { all.train } else { all.test });
+    let numbers = pipeline::from_vec((0..split.len()).collect());
+    let elements = numbers.map(move |number| Ok(Element::Digit(Arc::clone(&split), number)));
+    // One file of images, and one of labels.
+    Ok(Source::new(elements.boxed(), 2))
 }

@@ -60,8 +60,11 @@ impl Settings {
         let data = match data_name(&flags.input) {
             None | Some("imagenet") => Data::ImageNet,
             Some("cifar10") => Data::Cifar10,
+            Some("mnist") => Data::Mnist,
             Some(other) => {
-                return Err(format!("--data_name={other}: give imagenet or cifar10"));
+                return Err(format!(
+                    "--data_name={other}: give imagenet, cifar10 or mnist"
+                ));
             }
         };
         let model = find_model(&flags.run.model, data)?;
@@ -163,12 +166,8 @@ fn data_name(flags: &crate::flags::InputFlags) -> Option<&str> {
 /// Finds a model by name.
 fn find_model(name: &str, data: Data) -> Result<&'static Model, String> {
     models::find(name, data).ok_or_else(|| {
-        let other = match data {
-            Data::ImageNet => Data::Cifar10,
-            Data::Cifar10 => Data::ImageNet,
-        };
-        let advice = match models::find(name, other) {
-            Some(_) => format!("it is one for --data_name={}", other.name()),
+        let advice = match models::all().iter().find(|m| m.name == name) {
+            Some(other) => format!("it is one for --data_name={}", other.data.name()),
             None => "--list_models prints all".to_owned(),
         };
         format!(
