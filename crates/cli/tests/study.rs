@@ -80,7 +80,11 @@ fn a_study_goes_on_where_it_was_and_compares_points_to_one_process() {
     let table = fs::read_to_string(folder.join("to/results.csv")).unwrap();
     assert_eq!(table.lines().count(), 4, "{table}");
     let logs = fs::read_dir(folder.join("to/logs")).unwrap().count();
-    assert_eq!(logs, 6);
+    // One of each run, and that of the link between tasks.
+    assert_eq!(logs, 6 + 1);
+    let link = &twice["machine"]["link"];
+    assert_eq!(link["between"], "tasks of one host");
+    assert!(link["bytes_per_second"].as_f64().unwrap() > 0.0, "{link}");
     let other = study("1", "--model=b");
     let other: Vec<&str> = other.iter().map(String::as_str).collect();
     let told = fails(&other);

@@ -125,6 +125,14 @@ fn ranks_of_several_hosts_share_one_measured_cost() {
     assert!(found[0].message > 0.0 && found[0].byte > 0.0, "{found:?}");
     let within = TestJob::on_one_host(3).run(|r| r.cost());
     assert!(within.iter().all(|c| *c == assumed), "{within:?}");
+    let links = TestJob::on_one_host(3).run(|r| (r.measured_link().unwrap(), r.cost()));
+    assert!(
+        links.iter().all(|l| *l == links[0] && l.1 == assumed),
+        "{links:?}"
+    );
+    assert_ne!(links[0].0.message, assumed.message);
+    let alone = TestJob::on_one_host(1).run(|r| r.measured_link().unwrap_err().to_string());
+    assert!(alone[0].contains("between two ranks"), "{alone:?}");
 }
 
 #[test]

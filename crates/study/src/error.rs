@@ -21,7 +21,7 @@ pub enum StudyError {
         source: std::io::Error,
     },
     /// A line of the file of records cannot be read.
-    #[error("{}: line {line}: {reason}: remove the line, or give another folder", path.display())]
+    #[error("{}: line {line}: {reason}: mend or remove the line, or give another folder", path.display())]
     Record {
         /// The file.
         path: PathBuf,

@@ -20,7 +20,7 @@ mod summary;
 
 pub use error::{Result, StudyError};
 pub use grid::{Grid, Scaling};
-pub use outcome::{Outcome, Speed};
+pub use outcome::{Outcome, Speed, StepShares, printed_objects};
 pub use point::{Data, Point};
 pub use program::StudyProgram;
 pub use run_file::{RunFile, RunRecord};

@@ -5,6 +5,19 @@ use serde_json::Value;
 
 use crate::statistics::SampleStatistics;
 
+/// Shares of a step's time by activity, whose sum is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepShares {
+    /// A device of the task computes.
+    pub compute: f64,
+    /// No device computes, and values are sent or received.
+    pub exchange: f64,
+    /// The program makes or awaits images.
+    pub input: f64,
+    /// The rest: devices wait for each other or for the program.
+    pub waiting: f64,
+}
+
 /// Speed of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
@@ -16,6 +29,9 @@ pub struct Speed {
     /// Share of a step in which it waits for input, if the program tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<f64>,
+    /// Shares of a traced step, if the program traces one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepShares>,
 }
 
 /// Result of a run.
@@ -31,6 +47,29 @@ pub enum Outcome {
     },
 }
 
+impl StepShares {
+    /// Means of several steps' shares; `None` for no step.
+    pub fn mean(steps: &[StepShares]) -> Option<StepShares> {
+        let part = |of: fn(&StepShares) -> f64| mean(steps.iter().map(of).collect());
+        Some(StepShares {
+            compute: part(|s| s.compute)?,
+            exchange: part(|s| s.exchange)?,
+            input: part(|s| s.input)?,
+            waiting: part(|s| s.waiting)?,
+        })
+    }
+
+    /// The activities' names and shares.
+    pub fn parts(&self) -> [(&'static str, f64); 4] {
+        [
+            ("compute", self.compute),
+            ("exchange", self.exchange),
+            ("input", self.input),
+            ("waiting", self.waiting),
+        ]
+    }
+}
+
 impl Speed {
     /// Speed that a program has printed: as objects of JSON (`cnn_benchmarks --json`), or as the line `total images/sec: N` of
     /// tf_cnn_benchmarks. Names of tasks before lines are passed over. Each worker of a cluster tells the speed of all: the result
@@ -43,10 +82,8 @@ impl Speed {
     /// assert_eq!((speed.images_per_second, speed.exchange), (54.75, None));
     /// ```
     pub fn of_output(text: &str) -> Option<Speed> {
-        let lines = text.lines();
-        let lines = lines.map(|line| line.split_once(" | ").map_or(line, |(_task, rest)| rest));
-        let lines: Vec<&str> = lines.collect();
-        let speed = match of_objects(&lines) {
+        let lines = printed_lines(text);
+        let speed = match of_objects(text) {
             Some(speed) => speed,
             None => of_text(&lines)?,
         };
@@ -55,18 +92,41 @@ impl Speed {
     }
 }
 
-fn of_objects(lines: &[&str]) -> Option<Speed> {
-    let objects: Vec<Value> = lines
-        .iter()
-        .filter(|line| line.starts_with('{'))
+/// Lines of a launched program, without the names of tasks before them.
+fn printed_lines(text: &str) -> Vec<&str> {
+    let lines = text.lines();
+    let lines = lines.map(|line| line.split_once(" | ").map_or(line, |(_task, rest)| rest));
+    lines.collect()
+}
+
+/// Objects of JSON that a program has printed, one a line. Names of tasks before lines are passed over, and so are other lines.
+///
+/// ```
+/// let text = "rank 0 | {\"a\":1}\nready\n{\"a\":2}\n";
+/// let numbers: Vec<i64> = thalweg_study::printed_objects(text).iter().filter_map(|o| o["a"].as_i64()).collect();
+/// assert_eq!(numbers, [1, 2]);
+/// ```
+pub fn printed_objects(text: &str) -> Vec<Value> {
+    let lines = printed_lines(text).into_iter();
+    let lines = lines.filter(|line| line.starts_with('{'));
+    lines
         .filter_map(|line| serde_json::from_str(line).ok())
-        .filter(|object: &Value| object["total_images_per_sec"].is_number())
+        .collect()
+}
+
+fn of_objects(text: &str) -> Option<Speed> {
+    let mut objects = printed_objects(text);
+    objects.retain(|object| object["total_images_per_sec"].is_number());
+    let steps: Vec<StepShares> = objects
+        .iter()
+        .filter_map(|o| StepShares::deserialize(&o["step_parts"]).ok())
         .collect();
     let numbers = |name: &str| mean(objects.iter().filter_map(|o| o[name].as_f64()).collect());
     Some(Speed {
         images_per_second: numbers("total_images_per_sec")?,
         exchange: numbers("exchange_part"),
         input: numbers("input_part"),
+        step: StepShares::mean(&steps),
     })
 }
 
@@ -82,6 +142,7 @@ fn of_text(lines: &[&str]) -> Option<Speed> {
         images_per_second: mean(rates.filter_map(|rate| rate.trim().parse().ok()).collect())?,
         exchange: None,
         input: mean(waits.filter_map(share).collect()),
+        step: None,
     })
 }
 
@@ -108,6 +169,21 @@ mod tests {
         ] {
             assert_eq!(Speed::of_output(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn shares_of_steps_are_the_means_of_what_the_workers_tell() {
+        let line = |compute: f64, waiting: f64| {
+            format!(
+                "{{\"total_images_per_sec\":1.0,\"step_parts\":{{\"compute\":{compute},\"exchange\":0.25,\"input\":0.0,\
+                 \"waiting\":{waiting}}}}}\n"
+            )
+        };
+        let speed = Speed::of_output(&(line(0.25, 0.5) + &line(0.75, 0.0))).unwrap();
+        let parts = speed.step.unwrap().parts();
+        assert_eq!(parts.map(|(_, share)| share), [0.5, 0.25, 0.0, 0.25]);
+        let wrong = "{\"total_images_per_sec\":1.0,\"step_parts\":{\"compute\":1.0}}";
+        assert_eq!(Speed::of_output(wrong).unwrap().step, None);
     }
 
     #[test]

@@ -44,6 +44,17 @@ impl Point {
     pub fn is_alone(&self) -> bool {
         self.tasks == 1 && self.servers == 0
     }
+
+    /// Name of the point's files, of letters, digits, `_` and `-` alone: `horovod-4-tasks-0-servers-batch-32-synthetic`.
+    pub fn file_stem(&self) -> String {
+        let is_plain = |c: char| c.is_ascii_alphanumeric();
+        let mode = self.mode.chars();
+        let mode: String = mode.map(|c| if is_plain(c) { c } else { '_' }).collect();
+        format!(
+            "{mode}-{}-tasks-{}-servers-batch-{}-{}",
+            self.tasks, self.servers, self.batch, self.data
+        )
+    }
 }
 
 /// `horovod, 4 tasks, batch 32, synthetic`.

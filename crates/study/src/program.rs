@@ -31,6 +31,8 @@ pub struct StudyProgram {
     pub steps: u32,
     /// Folder of the files of [`Data::Real`].
     pub data_dir: Option<PathBuf>,
+    /// Folder of the traces of a step; none are made without it.
+    pub traces: Option<PathBuf>,
     /// Time after which a run has failed.
     pub timeout: Duration,
 }
@@ -40,16 +42,7 @@ impl StudyProgram {
     pub fn words(&self, point: &Point) -> Vec<String> {
         let mut words = Vec::new();
         if !point.is_alone() {
-            words.push(self.thalweg.to_string_lossy().into_owned());
-            words.push("launch".to_owned());
-            words.extend(self.launch.iter().cloned());
-            let (tasks, servers) = (point.tasks.to_string(), point.servers.to_string());
-            let shape: &[&str] = match point.servers {
-                0 => &["--np", &tasks],
-                _ => &["--ps", &servers, "--workers", &tasks],
-            };
-            words.extend(shape.iter().map(|word| (*word).to_owned()));
-            words.push("--".to_owned());
+            words = self.launched(point.tasks, point.servers);
         }
         words.extend(self.command.iter().cloned());
         words.push(format!("--variable_update={}", point.mode));
@@ -60,7 +53,44 @@ impl StudyProgram {
         if let (Data::Real, Some(folder)) = (point.data, &self.data_dir) {
             words.push(format!("--data_dir={}", folder.display()));
         }
+        if let Some(path) = self.trace_file(point) {
+            words.push(format!("--trace_file={}", path.display()));
+        }
         words
+    }
+
+    /// Start of a command that launches ranks, or workers with servers: the program follows.
+    fn launched(&self, tasks: u32, servers: u32) -> Vec<String> {
+        let mut words = vec![
+            self.thalweg.to_string_lossy().into_owned(),
+            "launch".to_owned(),
+        ];
+        words.extend(self.launch.iter().cloned());
+        let (tasks, servers_text) = (tasks.to_string(), servers.to_string());
+        let shape: &[&str] = match servers {
+            0 => &["--np", &tasks],
+            _ => &["--ps", &servers_text, "--workers", &tasks],
+        };
+        words.extend(shape.iter().map(|word| (*word).to_owned()));
+        words.push("--".to_owned());
+        words
+    }
+
+    /// Runs a command of `thalweg` on two ranks; its output goes to `log`, and is the result.
+    ///
+    /// # Errors
+    /// A text that says why it has failed.
+    pub fn run_thalweg(&self, command: &[&str], log: &Path) -> Result<String, String> {
+        let mut words = self.launched(2, 0);
+        words.push(self.thalweg.to_string_lossy().into_owned());
+        words.extend(command.iter().map(|word| (*word).to_owned()));
+        self.output(&words, log)
+    }
+
+    /// File with the trace of a step of a point's last run. Each run writes it anew.
+    pub fn trace_file(&self, point: &Point) -> Option<PathBuf> {
+        let folder = self.traces.as_ref()?;
+        Some(folder.join(format!("{}.json", point.file_stem())))
     }
 
     /// Runs the program at a point; its output goes to `log`. A run that fails has its reason in the outcome.
@@ -72,7 +102,14 @@ impl StudyProgram {
     }
 
     fn measured(&self, point: &Point, log: &Path) -> Result<Speed, String> {
-        let words = self.words(point);
+        let text = self.output(&self.words(point), log)?;
+        Speed::of_output(&text).ok_or_else(|| {
+            "it printed neither total_images_per_sec nor the line `total images/sec: N`".to_owned()
+        })
+    }
+
+    /// Output of a command that ends well, which goes to `log` too.
+    fn output(&self, words: &[String], log: &Path) -> Result<String, String> {
         let file = |e| format!("{}: {e}", log.display());
         let output = File::create(log).map_err(file)?;
         let errors = output.try_clone().map_err(file)?;
@@ -88,9 +125,7 @@ impl StudyProgram {
         if !status.success() {
             return Err(format!("{status}: {}", last_lines(&text)));
         }
-        Speed::of_output(&text).ok_or_else(|| {
-            "it printed neither total_images_per_sec nor the line `total images/sec: N`".to_owned()
-        })
+        Ok(text)
     }
 
     /// Waits for the end of a run. A launcher that is killed takes its tasks along.
@@ -135,6 +170,7 @@ mod tests {
             warmup: 10,
             steps: 100,
             data_dir: Some("records".into()),
+            traces: None,
             timeout: Duration::from_secs(60),
         }
     }
@@ -169,6 +205,13 @@ mod tests {
             )
         );
         let servers = words(point("parameter_server", 2, 1, Data::Synthetic));
+        let traced = StudyProgram {
+            traces: Some("traces".into()),
+            ..program(&["bench"])
+        };
+        let traced = traced.words(&point("horovod", 2, 0, Data::Synthetic));
+        let file = "--trace_file=traces/horovod-2-tasks-0-servers-batch-32-synthetic.json";
+        assert_eq!(traced.last().unwrap(), file);
         assert!(
             servers.contains(" --ps 1 --workers 2 -- bench "),
             "{servers}"

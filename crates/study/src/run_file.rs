@@ -57,7 +57,13 @@ impl RunFile {
             .create(true)
             .open(path)
             .map_err(failed)?;
-        let (records, whole) = read(path, &file, study)?;
+        let (head, records, whole) = read(path, &file)?;
+        if let Some(found) = head.filter(|found| found != study) {
+            return Err(StudyError::OtherStudy {
+                path: path.to_owned(),
+                found,
+            });
+        }
         // A part of a record is left by a study that was killed.
         file.set_len(whole).map_err(failed)?;
         file.seek(SeekFrom::End(0)).map_err(failed)?;
@@ -72,6 +78,24 @@ impl RunFile {
             })?;
         }
         Ok(run_file)
+    }
+
+    /// Reads the file of a study that may still run: its program and options, and its records.
+    ///
+    /// # Errors
+    /// The file is not there or cannot be read; it has no study; a line is no record.
+    pub fn read(path: &Path) -> Result<(String, Vec<RunRecord>)> {
+        let file = File::open(path).map_err(|source| StudyError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        let (head, records, _) = read(path, &file)?;
+        let study = head.ok_or_else(|| StudyError::Record {
+            path: path.to_owned(),
+            line: 1,
+            reason: "the line with the study is not there".to_owned(),
+        })?;
+        Ok((study, records))
     }
 
     /// Records of all runs, in the order of their ends.
@@ -111,10 +135,10 @@ impl RunFile {
     }
 }
 
-/// Records of a file, and the length of its whole lines.
-fn read(path: &Path, file: &File, study: &str) -> Result<(Vec<RunRecord>, u64)> {
+/// Study of a file, its records, and the length of its whole lines.
+fn read(path: &Path, file: &File) -> Result<(Option<String>, Vec<RunRecord>, u64)> {
     let mut reader = BufReader::new(file);
-    let (mut records, mut whole) = (Vec::new(), 0);
+    let (mut study, mut records, mut whole) = (None, Vec::new(), 0);
     let mut text = Vec::new();
     for line in 1.. {
         text.clear();
@@ -133,18 +157,13 @@ fn read(path: &Path, file: &File, study: &str) -> Result<(Vec<RunRecord>, u64)> 
         };
         if line == 1 {
             let head: Head = serde_json::from_slice(&text).map_err(wrong)?;
-            if head.study != study {
-                return Err(StudyError::OtherStudy {
-                    path: path.to_owned(),
-                    found: head.study,
-                });
-            }
+            study = Some(head.study);
         } else {
             records.push(serde_json::from_slice(&text).map_err(wrong)?);
         }
         whole += length as u64;
     }
-    Ok((records, whole))
+    Ok((study, records, whole))
 }
 
 #[cfg(test)]
@@ -172,6 +191,7 @@ mod tests {
                     images_per_second: 100.5,
                     exchange: Some(0.1),
                     input: None,
+                    step: None,
                 }),
             },
         }
@@ -195,6 +215,8 @@ mod tests {
         file.add(record(4, 1)).unwrap();
         drop(file);
         assert_eq!(open().records().len(), 3);
+        let (study, records) = RunFile::read(&path).unwrap();
+        assert_eq!((&*study, records.len()), ("bench --model=a", 3));
         let other = RunFile::open(&path, "bench --model=b")
             .unwrap_err()
             .to_string();

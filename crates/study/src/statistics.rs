@@ -28,6 +28,8 @@ pub struct SampleStatistics {
     pub least: f64,
     /// Largest value.
     pub most: f64,
+    /// Median distance from the median.
+    pub spread: f64,
     /// Half of the interval that has the true mean with a confidence of 95%, if values are normal; `None` for one value.
     pub confidence: Option<f64>,
     /// Number of values that are outliers by their distance from the median. The mean has them.
@@ -49,43 +51,44 @@ impl SampleStatistics {
         let (least, most) = (*sorted.first()?, *sorted.last()?);
         let count = sorted.len();
         let mean = sorted.iter().sum::<f64>() / count as f64;
-        let median = median(&sorted);
+        let median = middle(&sorted);
         let squares: f64 = sorted.iter().map(|v| (v - mean).powi(2)).sum();
         let confidence = (count > 1).then(|| {
             let deviation = (squares / (count - 1) as f64).sqrt();
             let t = STUDENT_95.get(count - 2).copied().unwrap_or(NORMAL_95);
             t * deviation / (count as f64).sqrt()
         });
-        Some(SampleStatistics {
+        let mut distances: Vec<f64> = sorted.iter().map(|v| (v - median).abs()).collect();
+        distances.sort_by(f64::total_cmp);
+        let mut statistics = SampleStatistics {
             count,
             mean,
             median,
             least,
             most,
+            spread: middle(&distances),
             confidence,
-            outliers: outliers(&sorted, median),
-        })
+            outliers: 0,
+        };
+        let far = sorted.iter().filter(|v| statistics.is_outlier(**v));
+        statistics.outliers = far.count();
+        Some(statistics)
+    }
+
+    /// `true` for a value of the sample that is an outlier. A sample of less than five values has none.
+    pub fn is_outlier(&self, value: f64) -> bool {
+        let distance = (value - self.median).abs();
+        self.count >= ENOUGH && DEVIATION_RATIO * distance > OUTLIER_SCORE * self.spread
     }
 }
 
 /// Median of sorted values.
-fn median(sorted: &[f64]) -> f64 {
+fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     match sorted.len() % 2 {
         1 => sorted[half],
         _ => f64::midpoint(sorted[half - 1], sorted[half]),
     }
-}
-
-fn outliers(sorted: &[f64], middle: f64) -> usize {
-    if sorted.len() < ENOUGH {
-        return 0;
-    }
-    let mut distances: Vec<f64> = sorted.iter().map(|v| (v - middle).abs()).collect();
-    distances.sort_by(f64::total_cmp);
-    let scale = median(&distances);
-    let is_far = |distance: &&f64| DEVIATION_RATIO * **distance > OUTLIER_SCORE * scale;
-    distances.iter().filter(is_far).count()
 }
 
 #[cfg(test)]
@@ -101,7 +104,7 @@ mod tests {
         assert_eq!((of.count, of.mean, of.median), (5, 3.0, 3.0));
         let expected = 2.776 * (2.5f64 / 5.0).sqrt();
         assert!((of.confidence.unwrap() - expected).abs() < 1e-12);
-        assert_eq!(of.outliers, 0);
+        assert_eq!((of.outliers, of.spread), (0, 1.0));
         assert_eq!(SampleStatistics::of(&[]), None);
         assert_eq!(SampleStatistics::of(&[7.0]).unwrap().confidence, None);
     }

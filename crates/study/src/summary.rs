@@ -1,6 +1,6 @@
 //! Summary of a study: statistics, efficiency and the best number of servers.
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, StepShares};
 use crate::point::{Data, Point};
 use crate::run_file::RunRecord;
 use crate::statistics::SampleStatistics;
@@ -12,12 +12,18 @@ pub struct PointSummary {
     pub point: Point,
     /// Images per second of all tasks; `None` if all runs have failed.
     pub speed: Option<SampleStatistics>,
+    /// Images per second of each run that has ended well.
+    pub runs: Vec<f64>,
     /// Speed of one process, times the number of tasks; `None` without that.
     pub ideal: Option<f64>,
+    /// Images per second of all tasks by a model of costs, where one tells.
+    pub predicted: Option<f64>,
     /// Mean share of a step in which values are exchanged, if the program tells.
     pub exchange: Option<f64>,
     /// Mean share of a step in which it waits for input, if the program tells.
     pub input: Option<f64>,
+    /// Mean shares of the traced steps, if the program traces them.
+    pub step: Option<StepShares>,
     /// Reasons of failed runs.
     pub failures: Vec<String>,
     /// `true` for the number of servers with the highest speed among points that differ in nothing else.
@@ -28,6 +34,11 @@ impl PointSummary {
     /// Share of the ideal speed.
     pub fn efficiency(&self) -> Option<f64> {
         Some(self.speed?.mean / self.ideal?)
+    }
+
+    /// Relative error of the predicted speed: above 0 if it is too high.
+    pub fn prediction_error(&self) -> Option<f64> {
+        Some(self.predicted? / self.speed?.mean - 1.0)
     }
 }
 
@@ -49,15 +60,41 @@ impl Summary {
         Summary { points: all }
     }
 
-    /// Overhead of reading real images at a point of them: 1 - images/s / images/s of synthetic images.
+    /// Puts predicted speeds, in images per second of all tasks, beside the measured ones. Those of other points are passed
+    /// over.
+    pub fn predict(&mut self, predictions: &[(Point, f64)]) {
+        for point in &mut self.points {
+            let found = predictions.iter().find(|(of, _)| *of == point.point);
+            point.predicted = found.map(|(_, speed)| *speed);
+        }
+    }
+
+    /// Overhead of reading real images at a point of them: 1 - images/s / images/s of synthetic images, with the same settings,
+    /// or else the fastest for as many tasks and the same batch.
     pub fn input_overhead(&self, real: &PointSummary) -> Option<f64> {
+        if real.point.data != Data::Real {
+            return None;
+        }
         let twin = Point {
             data: Data::Synthetic,
             ..real.point.clone()
         };
-        let synthetic = self.points.iter().find(|p| p.point == twin)?;
-        (real.point.data == Data::Real)
-            .then(|| Some(1.0 - real.speed?.mean / synthetic.speed?.mean))?
+        let same = self.points.iter().find(|p| p.point == twin);
+        let synthetic = same.or_else(|| self.fastest(&twin))?;
+        Some(1.0 - real.speed?.mean / synthetic.speed?.mean)
+    }
+
+    /// Fastest point with as many tasks, the same batch and the same kind of images as this one: of all ways to update
+    /// variables, and all numbers of servers. `None` if none has a speed.
+    pub fn fastest(&self, like: &Point) -> Option<&PointSummary> {
+        let is_like = |p: &&PointSummary| {
+            let of = &p.point;
+            (of.tasks, of.batch, of.data) == (like.tasks, like.batch, like.data)
+        };
+        let alike = self.points.iter().filter(is_like);
+        let speed = |p: &PointSummary| p.speed.map_or(f64::NEG_INFINITY, |s| s.mean);
+        let best = alike.max_by(|a, b| speed(a).total_cmp(&speed(b)))?;
+        best.speed.map(|_| best)
     }
 }
 
@@ -74,9 +111,12 @@ fn point_summary(point: &Point, records: &[RunRecord]) -> PointSummary {
     PointSummary {
         point: point.clone(),
         speed: SampleStatistics::of(&rates),
+        runs: rates,
         ideal: None,
+        predicted: None,
         exchange: mean(speeds().filter_map(|s| s.exchange).collect()),
         input: mean(speeds().filter_map(|s| s.input).collect()),
+        step: StepShares::mean(&speeds().filter_map(|s| s.step).collect::<Vec<_>>()),
         failures: own()
             .filter_map(|record| match &record.outcome {
                 Outcome::Error { error } => Some(error.clone()),
@@ -142,6 +182,7 @@ mod tests {
                     images_per_second,
                     exchange: Some(0.25),
                     input: None,
+                    step: None,
                 }),
                 None => Outcome::Error {
                     error: "lost".to_owned(),

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use thalweg_collective::{
-    ALL_RANKS, Algorithm, Coordinator, Join, Ranks, ReduceOp, Reduction, variables,
+    ALL_RANKS, Algorithm, Coordinator, Join, LinkCost, Ranks, ReduceOp, Reduction, variables,
 };
 use thalweg_launch::job_secret;
 use thalweg_tensor::DType;
 
 use super::plot;
 use crate::failure::Failure;
+use crate::figure::svg_file;
 use crate::output;
-use crate::svg_file;
 
 /// Sums f32 values of all ranks, and prints a line for each size, as nccl-tests do: the median time of a rank, the bytes of a
 /// value by that time (algbw), and the traffic of each link by that time (busbw: algbw times 2 (n-1)/n).
@@ -200,8 +200,12 @@ impl AllReduce {
         let mut ranks = Ranks::join(&join.memory(method.engine == AllReduceEngine::Memory))?;
         ranks.set_algorithm(method.algorithm);
         let first = ranks.rank() == 0;
+        let link = match ranks.size() {
+            1 => None,
+            _ => Some(ranks.measured_link()?),
+        };
         if first && !self.json {
-            print_header(method, &ranks)?;
+            print_header(method, &ranks, link)?;
         }
         let mut points = Vec::new();
         let mut size = self.from;
@@ -209,7 +213,7 @@ impl AllReduce {
             let (seconds, wrong) = measure_size(&mut ranks, size / 4)?;
             if first {
                 let bytes = size / 4 * 4;
-                let bus = self.print(method, &ranks, bytes, (seconds, wrong))?;
+                let bus = self.print(method, (&ranks, link), bytes, (seconds, wrong))?;
                 points.push((bytes, bus));
             }
             let Some(next) = size.checked_mul(self.factor) else {
@@ -224,7 +228,7 @@ impl AllReduce {
     fn print(
         &self,
         method: Method,
-        ranks: &Ranks,
+        (ranks, link): (&Ranks, Option<LinkCost>),
         bytes: usize,
         (seconds, wrong): (f64, usize),
     ) -> Result<f64, Failure> {
@@ -235,7 +239,9 @@ impl AllReduce {
             let line = json!({
                 "workload": "allreduce", "engine": method.engine.name(), "ranks": ranks.size(), "bytes": bytes,
                 "algorithm": method.algorithm.map(Algorithm::name), "seconds": seconds, "value": bus,
-                "unit": "GB/s bus", "wrong": wrong,
+                "unit": "GB/s bus", "wrong": wrong, "link": link.map(|link| json!({
+                    "between": ends_of_link(ranks), "message_seconds": link.message, "byte_seconds": link.byte,
+                })),
             });
             output::line(format_args!("{line}"))?;
             return Ok(bus);
@@ -251,15 +257,22 @@ impl AllReduce {
     }
 }
 
-fn print_header(method: Method, ranks: &Ranks) -> Result<(), Failure> {
+/// The ends of the link that is measured.
+fn ends_of_link(ranks: &Ranks) -> &'static str {
+    match ranks.cross().1 {
+        1 => "tasks of one host",
+        _ => "hosts",
+    }
+}
+
+fn print_header(method: Method, ranks: &Ranks, link: Option<LinkCost>) -> Result<(), Failure> {
     output::line(format_args!("# {} ranks, {method}", ranks.size()))?;
-    // Costs are measured between hosts only.
-    if ranks.cross().1 > 1 {
-        let cost = ranks.cost();
+    if let Some(link) = link {
         output::line(format_args!(
-            "# between hosts {:.1} us a message and {:.3} GB/s",
-            cost.message * 1e6,
-            1e-9 / cost.byte
+            "# between {} {:.1} us a message and {:.3} GB/s, over TCP",
+            ends_of_link(ranks),
+            link.message * 1e6,
+            1e-9 / link.byte
         ))?;
     }
     output::line(format_args!(

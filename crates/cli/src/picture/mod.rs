@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 use thalweg_graph::{FoldedGraph, GraphData, Node};
 use thalweg_tensor::text::{counted, grouped};
 
-use svg::{MAX_BOXES, draw, escaped};
+use crate::html;
+use crate::html::escaped;
+use svg::{MAX_BOXES, draw};
 pub(crate) use times::NodeTimes;
 
 /// The page without its views and data.
@@ -42,21 +44,15 @@ pub(crate) fn page(title: &str, data: &GraphData, times: &NodeTimes) -> String {
         counted(grouped(data.len()), "node"),
         counted(scopes.len(), "scope")
     );
-    let mut page = String::with_capacity(PAGE.len() + views.len() + nodes.len());
-    // Each mark stands once, and what is put in is not looked through.
-    let mut rest = PAGE;
-    for (mark, text) in [
-        ("{{title}}", &*escaped(title)),
-        ("{{summary}}", &*summary),
-        ("{{views}}", &*views),
-        ("{{nodes}}", &*nodes),
-    ] {
-        let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
-        page += before;
-        page += text;
-        rest = after;
-    }
-    page + rest
+    html::filled(
+        PAGE,
+        &[
+            ("{{title}}", &escaped(title)),
+            ("{{summary}}", &summary),
+            ("{{views}}", &views),
+            ("{{nodes}}", &nodes),
+        ],
+    )
 }
 
 /// A list in place of a picture with too many boxes.

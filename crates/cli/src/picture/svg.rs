@@ -9,6 +9,7 @@ use thalweg_tensor::text::{counted, grouped};
 
 use super::layout::{Layout, fitting, layout};
 use super::times::NodeTimes;
+use crate::html::escaped;
 
 /// Largest number of boxes of a picture. More of them cannot be read, and take long to lay out.
 pub(crate) const MAX_BOXES: usize = 200;
@@ -215,19 +216,4 @@ fn draw_box(
         );
     }
     svg.push_str("</g>\n");
-}
-
-/// A text in HTML.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            c => out.push(c),
-        }
-    }
-    out
 }

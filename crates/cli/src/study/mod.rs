@@ -1,20 +1,29 @@
 //! `thalweg study`: scaling studies.
 
+mod files;
 mod machine;
+mod page;
+mod predictions;
+mod replay;
+mod results;
 mod tables;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use thalweg_checkpoint::disk;
-use thalweg_study::{Data, Grid, Point, RunFile, RunRecord, Scaling, StudyProgram, Summary};
+use thalweg_study::{Data, Grid, Point, RunFile, RunRecord, Scaling, StudyProgram};
 
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
-use machine::Machine;
+use machine::{Link, Machine};
+use predictions::Prediction;
+use results::Results;
+
+/// Time after which the measurement of the link between tasks has failed.
+const LINK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs a program over a grid of tasks, parameter servers, batches and modes, and prints speeds and efficiencies.
 ///
@@ -22,8 +31,9 @@ use machine::Machine;
 /// --json, and prints total_images_per_sec or the line "total images/sec: N". One process alone is run too: the others are compared to it. Each round
 /// runs every point once, so that all points meet the same load of the machine.
 ///
-/// The folder gets a record of each run (runs.jsonl), the output of each run (logs), and the tables (results.csv, results.json). A
-/// study that was interrupted goes on where it was, with the same command. A run that fails is kept with its reason.
+/// The folder gets a record of each run (runs.jsonl), the output of each run (logs), the tables (results.csv, results.json), and a
+/// page with tables and pictures (page.html), which needs no network. A study that was interrupted goes on where it was, with the
+/// same command. A run that fails is kept with its reason.
 #[derive(Args)]
 pub(crate) struct StudyArgs {
     /// Numbers of workers or ranks
@@ -50,6 +60,9 @@ pub(crate) struct StudyArgs {
     /// Folder with images in files: each point is run with them too
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Have each run trace a step of its warm-up, with --trace_file: the page then shows where a step's time goes
+    #[arg(long)]
+    traces: bool,
     /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
@@ -66,14 +79,22 @@ pub(crate) struct StudyArgs {
     #[arg(long, default_value_t = 3600, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
     /// Folder of the study
-    #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "replay")]
+    to: Option<PathBuf>,
+    /// Predicted speeds, which are shown beside the measured ones: a table with the columns mode, data, batch, servers, tasks and
+    /// images_per_second, and system with --replay report
+    #[arg(long, value_name = "FILE.csv")]
+    predictions: Option<PathBuf>,
+    /// Write the tables and the page of an earlier study's folder anew, and run nothing. `report`: of the report on distributed
+    /// TensorFlow of 2017, from its tables
+    #[arg(long, value_name = "DIR|report", conflicts_with = "command")]
+    replay: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
     /// The program and its arguments. A name without a folder is that of a program beside this one, or on the PATH
     #[arg(
-        required = true,
+        required_unless_present = "replay",
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "PROGRAM"
@@ -90,38 +111,90 @@ enum ScalingKind {
     Strong,
 }
 
+impl From<ScalingKind> for Scaling {
+    fn from(kind: ScalingKind) -> Scaling {
+        match kind {
+            ScalingKind::Weak => Scaling::Weak,
+            ScalingKind::Strong => Scaling::Strong,
+        }
+    }
+}
+
 impl StudyArgs {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        let predictions = match &self.predictions {
+            Some(path) => predictions::read(path)?,
+            None => Vec::new(),
+        };
+        let results = match &self.replay {
+            Some(replay) => {
+                let (mut results, to) = replay::results(replay, self.to.as_deref())?;
+                fs::create_dir_all(&to).map_err(|e| format!("{}: {e}", to.display()))?;
+                results.predict(&predictions);
+                files::write(&results, &to)?;
+                results
+            }
+            None => self.study(&predictions)?,
+        };
+        output::text(&match self.json {
+            true => format!("{:#}\n", tables::json(&results)),
+            false => tables::text(&results),
+        })
+    }
+
+    /// Runs what has not run yet. The files of results are written after each round.
+    fn study(&self, predictions: &[Prediction]) -> Result<Results, Failure> {
         let points = self.grid().points()?;
         let program = self.program()?;
-        let logs = self.to.join("logs");
-        fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
-        let mut file = RunFile::open(&self.to.join("runs.jsonl"), &self.description())?;
+        let to = self.to.as_deref().unwrap_or(Path::new("."));
+        let logs = to.join("logs");
+        for folder in [Some(&logs), program.traces.as_ref()].into_iter().flatten() {
+            fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        }
+        let study = self.description();
+        let mut file = RunFile::open(&to.join(results::RECORDS), &study)?;
+        let machine = self.machine(&points, &program, &logs);
+        let written = |file: &RunFile| -> Result<Results, Failure> {
+            let study = (&*study, self.scaling.into());
+            let mut results = Results::of_runs(study, &machine, &points, file.records(), to);
+            results.predict(predictions);
+            files::write(&results, to)?;
+            Ok(results)
+        };
         let all = points.len() * self.runs as usize;
         let progress = Progress::new("run", all as u64, self.json);
-        let numbered = (0..self.runs).flat_map(|run| points.iter().map(move |point| (point, run)));
-        for (done, (point, run)) in numbered.enumerate() {
-            if !file.has(point, run) {
-                let load = machine::load();
-                let outcome = program.run(point, &logs.join(log_name(point, run)));
-                file.add(RunRecord {
-                    point: point.clone(),
-                    run,
-                    load,
-                    outcome,
-                })?;
+        for run in 0..self.runs {
+            for (point, done) in points.iter().zip(1..) {
+                if !file.has(point, run) {
+                    file.add(RunRecord {
+                        point: point.clone(),
+                        run,
+                        load: machine::load(),
+                        outcome: program.run(point, &logs.join(log_name(point, run))),
+                    })?;
+                }
+                progress.at(u64::from(run) * points.len() as u64 + done);
             }
-            progress.at(done as u64 + 1);
+            written(&file)?;
         }
         drop(progress);
-        let summary = Summary::new(&points, file.records());
-        let result = tables::json(&summary, &self.description(), &Machine::here());
-        self.write("results.csv", &tables::csv(&summary)?)?;
-        self.write("results.json", &format!("{result:#}\n"))?;
-        output::text(&match self.json {
-            true => format!("{result:#}\n"),
-            false => tables::text(&summary),
-        })
+        written(&file)
+    }
+
+    /// This machine, with the link between tasks if there are several.
+    fn machine(&self, points: &[Point], program: &StudyProgram, logs: &Path) -> Machine {
+        let mut machine = Machine::here();
+        if points.iter().any(|point| !point.is_alone()) {
+            let probe = StudyProgram {
+                timeout: LINK_TIMEOUT,
+                ..program.clone()
+            };
+            match Link::measure(&probe, &logs.join("link.log")) {
+                Ok(link) => machine.link = Some(link),
+                Err(e) => tracing::warn!("the link between tasks is not measured: {e}"),
+            }
+        }
+        machine
     }
 
     fn grid(&self) -> Grid {
@@ -133,10 +206,7 @@ impl StudyArgs {
             batches: self.batch_sizes.clone(),
             modes: self.modes.clone(),
             data,
-            scaling: match self.scaling {
-                ScalingKind::Weak => Scaling::Weak,
-                ScalingKind::Strong => Scaling::Strong,
-            },
+            scaling: self.scaling.into(),
         }
     }
 
@@ -153,6 +223,11 @@ impl StudyArgs {
             warmup: self.warmup,
             steps: self.steps,
             data_dir: self.data_dir.clone(),
+            traces: self
+                .traces
+                .then_some(())
+                .and(self.to.as_ref())
+                .map(|to| to.join(results::TRACES)),
             timeout: Duration::from_secs(self.timeout.into()),
         })
     }
@@ -169,25 +244,9 @@ impl StudyArgs {
             self.warmup
         )
     }
-
-    fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
-        let path = self.to.join(name);
-        Ok(disk::write(&disk::system(), &path, text.as_bytes())?)
-    }
 }
 
 /// Name of the file with the output of a run.
 fn log_name(point: &Point, run: u32) -> String {
-    let Point {
-        mode,
-        data,
-        batch,
-        tasks,
-        servers,
-    } = point;
-    let mode: String = mode
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect();
-    format!("{mode}-{tasks}-tasks-{servers}-servers-batch-{batch}-{data}-{run}.log")
+    format!("{}-{run}.log", point.file_stem())
 }

@@ -1,9 +1,11 @@
-//! Measured cost of messages between hosts: once, at the rendezvous.
+//! Measured cost of messages: once between hosts, at the rendezvous, and when asked for.
 
 use std::time::Instant;
 
+use thalweg_estimate::LinkCost;
+
 use super::{ALL_RANKS, Ranks};
-use crate::error::Result;
+use crate::error::{CollectiveError, Result};
 use crate::links::{Incoming, Links, Outgoing, Sink};
 
 /// Tag of the probe messages.
@@ -16,15 +18,33 @@ const LONG_REPEATS: usize = 4;
 const LONG_BYTES: usize = 256 << 10;
 
 impl Ranks {
-    /// Measures messages between the first rank and the first one of another host, and broadcasts the result: all ranks must
-    /// choose the same algorithm. Ranks of one host keep the defaults.
+    /// Sets the cost of messages to the measured one, by which all ranks choose the same algorithm. Ranks of one host keep the
+    /// defaults.
     ///
     /// # Errors
     /// As [`Ranks::broadcast`].
     pub(super) fn measure(&mut self) -> Result<()> {
-        let Some(other) = self.hosts.iter().position(|&h| h != self.hosts[0]) else {
+        if self.hosts.iter().all(|&h| h == self.hosts[0]) {
             return Ok(());
-        };
+        }
+        let measured = self.measured_link()?;
+        (self.cost.message, self.cost.byte) = (measured.message, measured.byte);
+        Ok(())
+    }
+
+    /// Measures messages between the first rank and the first one of another host, or the second rank if all are on one host:
+    /// over TCP, without shared memory. All ranks call it, and all have the result: a time of a message and of a byte, and the
+    /// other numbers of [`Ranks::cost`].
+    ///
+    /// # Errors
+    /// As [`Ranks::broadcast`]; there is one rank alone.
+    pub fn measured_link(&mut self) -> Result<LinkCost> {
+        let far = self.hosts.iter().position(|&h| h != self.hosts[0]);
+        let other = far.unwrap_or(1);
+        if self.hosts.len() < 2 {
+            let reason = "a link is between two ranks, and there is one alone: start more";
+            return Err(CollectiveError::Argument(reason.to_owned()));
+        }
         let mut found = [0f64; 2];
         match self.rank {
             0 => found = probe(&mut *self.links, other)?,
@@ -33,8 +53,12 @@ impl Ranks {
         }
         let bytes = bytemuck::bytes_of_mut(&mut found);
         self.broadcast(ALL_RANKS, "cost of messages", 0, bytes)?;
-        [self.cost.message, self.cost.byte] = found;
-        Ok(())
+        let [message, byte] = found;
+        Ok(LinkCost {
+            message,
+            byte,
+            ..self.cost
+        })
     }
 }
 

@@ -16,9 +16,9 @@ use self::program::measure;
 use self::report::Report;
 use super::convert::Convert;
 use crate::failure::Failure;
+use crate::figure::svg_file;
 use crate::output;
 use crate::progress::Progress;
-use crate::svg_file;
 
 /// Measure what a training pays for its input: synthetic images against TFRecord files, LMDB and single files
 ///

@@ -8,15 +8,10 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::report::{Report, Row};
 use crate::failure::Failure;
-use crate::svg_file;
+use crate::figure::{FONT, GREY, GRID, INKS, TEXT, svg_file};
 
-/// Colours that remain distinct for colour-blind readers and in grey (Okabe and Ito, 2008).
-const SYNTHETIC: RGBColor = RGBColor(140, 140, 140);
-const WARM: RGBColor = RGBColor(213, 94, 0);
-const COLD: RGBColor = RGBColor(0, 114, 178);
-const TEXT: RGBColor = RGBColor(40, 40, 40);
-const GRID: RGBColor = RGBColor(228, 228, 228);
-const FONT: &str = "sans-serif";
+const COLD: RGBColor = INKS[0];
+const WARM: RGBColor = INKS[1];
 
 /// Half of a bar's width, where bars are 1 apart.
 const HALF_BAR: f64 = 0.36;
@@ -84,7 +79,7 @@ fn render(svg: &mut String, report: &Report) -> Result<(), Box<dyn Error>> {
 
 fn colour(row: &Row) -> RGBColor {
     match row.state {
-        "" => SYNTHETIC,
+        "" => GREY,
         "warm" => WARM,
         _ => COLD,
     }

@@ -151,6 +151,7 @@ mod tests {
                         images_per_second,
                         exchange: None,
                         input: Some(0.25),
+                        step: None,
                     },
                     disk_bytes: Some(2_000_000),
                 })

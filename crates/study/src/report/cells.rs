@@ -1,80 +1,10 @@
-//! Measurements of the report that the project began with: E. Bugliarello, "Distributed TensorFlow: a performance evaluation",
-//! CSCS and ETH Zurich, 2017, Tables 1 to 3. InceptionV3 with batches of 64 a GPU, TensorFlow 1.1, in August 2017.
-//!
-//! ```
-//! use thalweg_study::report::{REPORT_CELLS, ReportSystem};
-//! use thalweg_study::Data;
-//!
-//! let daint = REPORT_CELLS.iter().filter(|c| c.system == ReportSystem::PizDaint && c.data == Data::Synthetic);
-//! let fastest = daint.max_by(|a, b| a.images_per_second.total_cmp(&b.images_per_second)).unwrap();
-//! assert_eq!((fastest.gpus, fastest.servers), (128, 116));
-//! ```
+//! Rows of the report's Tables 1 to 3.
 
-use std::fmt::{Display, Formatter};
-
+use super::system::{ReportCell, ReportSystem};
 use crate::point::Data;
-
-/// Images of a step of one GPU in all of the report's measurements.
-pub const REPORT_BATCH: u32 = 64;
 
 const PS: &str = "parameter_server";
 const REPLICATED: &str = "distributed_replicated";
-
-/// System of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReportSystem {
-    /// Cray XC50 nodes with one P100 each.
-    PizDaint,
-    /// EC2 instances with one K80 GPU each.
-    P2Xlarge,
-    /// EC2 instances with eight K80 GPUs each.
-    P28Xlarge,
-}
-
-impl ReportSystem {
-    /// All systems, in the order of the tables.
-    pub const ALL: [ReportSystem; 3] = [
-        ReportSystem::PizDaint,
-        ReportSystem::P2Xlarge,
-        ReportSystem::P28Xlarge,
-    ];
-
-    /// Number of GPUs of a node.
-    pub fn gpus_per_node(self) -> u32 {
-        match self {
-            ReportSystem::PizDaint | ReportSystem::P2Xlarge => 1,
-            ReportSystem::P28Xlarge => 8,
-        }
-    }
-}
-
-/// Name, as in the report.
-impl Display for ReportSystem {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            ReportSystem::PizDaint => "Piz Daint",
-            ReportSystem::P2Xlarge => "p2.xlarge",
-            ReportSystem::P28Xlarge => "p2.8xlarge",
-        })
-    }
-}
-
-/// Row of a table: the settings with the highest speed for a number of GPUs, and that speed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReportCell {
-    /// System.
-    pub system: ReportSystem,
-    /// Number of GPUs.
-    pub gpus: u32,
-    /// Number of parameter servers.
-    pub servers: u32,
-    /// Value of `--variable_update`.
-    pub mode: &'static str,
-    /// Images of the runs.
-    pub data: Data,
-    /// Images per second of all GPUs, the mean of five runs.
-    pub images_per_second: f64,
-}
 
 const fn cell(
     system: ReportSystem,
@@ -292,36 +222,3 @@ pub const REPORT_CELLS: &[ReportCell] = &[
         2832.83,
     ),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn efficiencies_are_those_of_the_reports_text() {
-        let speed = |system, gpus| {
-            let mut cells = REPORT_CELLS.iter();
-            let found =
-                cells.find(|c| (c.system, c.gpus, c.data) == (system, gpus, Data::Synthetic));
-            found.unwrap().images_per_second
-        };
-        let stated = [
-            (ReportSystem::PizDaint, 8, 92.07),
-            (ReportSystem::P2Xlarge, 8, 93.45),
-            (ReportSystem::P28Xlarge, 8, 94.44),
-            (ReportSystem::P2Xlarge, 16, 88.31),
-            (ReportSystem::P28Xlarge, 16, 91.77),
-            (ReportSystem::P2Xlarge, 32, 84.45),
-            (ReportSystem::P28Xlarge, 32, 88.35),
-            (ReportSystem::P2Xlarge, 64, 50.96),
-            (ReportSystem::P28Xlarge, 64, 88.55),
-        ];
-        for (system, gpus, percent) in stated {
-            let efficiency = speed(system, gpus) / (f64::from(gpus) * speed(system, 1));
-            assert!(
-                (100.0 * efficiency - percent).abs() < 0.01,
-                "{system} {gpus}: {efficiency}"
-            );
-        }
-    }
-}
