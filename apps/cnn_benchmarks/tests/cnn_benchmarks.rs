@@ -304,7 +304,7 @@ fn contradicting_flags_are_rejected_with_a_message() {
             &["--data_dir=x", "--device=cpu"],
             "it holds no TFRecord files named train-*",
         ),
-        (&["--data_name=coco"], "give imagenet or cifar10"),
+        (&["--data_name=coco"], "give imagenet, cifar10 or mnist"),
         (
             &["--variable_update=horovod", "--job_name=worker"],
             "are of ranks",
