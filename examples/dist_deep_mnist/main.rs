@@ -12,7 +12,7 @@ use clap::Parser;
 use flags::{Flags, Job};
 use thalweg::data::{Mnist, Split};
 use thalweg::dist::{
-    ClusterError, ClusterOptions, ClusterSpec, Server, ServerOptions, Session, sync,
+    ClusterError, ClusterOptions, ClusterSpec, Server, ServerOptions, Session, TrainingGauges, sync,
 };
 use thalweg::prelude::*;
 use thalweg::train::hooks::{Every, StopOnSignalHook};
@@ -177,6 +177,7 @@ fn work(flags: &Flags, server: &Server) -> Result<()> {
         .start(|| Session::on(server, &g, options.clone()))?;
     let mut worker = Worker {
         flags,
+        gauges: server.training(),
         session,
         net,
         training,
@@ -207,6 +208,8 @@ fn adam<'g>(flags: &Flags, step: Variable<'g>) -> Adam<'g> {
 /// One worker, ready to train.
 struct Worker<'w, 'g, M> {
     flags: &'w Flags,
+    /// Loss and global step among the metrics of the server.
+    gauges: TrainingGauges,
     session: MonitoredSession<Session<'g>, M>,
     net: DeepMnist<'g>,
     training: Training<'g>,
@@ -231,8 +234,11 @@ where
             Training::InStep(all) => (self.session)
                 .run_step_fn(|s| sync::give(s, all, flags.task, net.loss, net.feed(batch)))?,
         };
-        let done = done.map(|(loss, step)| Ok((loss, u64::try_from(step)?)));
-        done.transpose()
+        let Some((loss, step)) = done else {
+            return Ok(None);
+        };
+        self.gauges.record(loss, step);
+        Ok(Some((loss, u64::try_from(step)?)))
     }
 
     /// With `--trace`, worker 0 runs a few more steps, and saves a trace of the last one on all tasks.

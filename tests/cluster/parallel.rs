@@ -171,6 +171,26 @@ fn one_asynchronous_worker_matches_one_device() {
 }
 
 #[test]
+fn a_workers_metrics_have_the_loss_of_its_newest_step() {
+    for in_step in [true, false] {
+        let spec = cluster(&[("ps", 1), ("worker", 1)]);
+        let start = |job| server(&spec, job, 0, 1, Timeouts::default());
+        let (ps, worker) = (start("ps"), start("worker"));
+        let gauges = [ps.training(), worker.training()];
+        let (ps, worker) = (process(ps), process(worker));
+        let parallel = DataParallel::new(VariableUpdate::ParameterServer).in_step(in_step);
+        let learn = |process| learn(process, parallel.clone(), |step| batch(0..1, step));
+        let (losses, _) = std::thread::scope(|scope| {
+            scope.spawn(|| learn(&ps));
+            learn(&worker).unwrap()
+        });
+        let newest = losses.last().map(|loss| (f64::from(*loss), STEPS - 1));
+        assert_eq!(gauges[1].newest(), newest);
+        assert_eq!(gauges[0].newest(), None);
+    }
+}
+
+#[test]
 fn a_gradient_sum_is_the_mean_times_the_number_of_workers() {
     // Without a decay and clipping, a sum of n gradients is their mean at n times the rate.
     let losses = |reduction, rate: f32| {

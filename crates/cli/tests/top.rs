@@ -20,7 +20,7 @@ use serde_json::Value;
 use support::server_process::ServerProcess;
 use support::{Folder, fails, thalweg};
 use terminal::Terminal;
-use thalweg_dist::{ClusterOptions, Session};
+use thalweg_dist::{ClusterOptions, Server, ServerOptions, Session};
 use thalweg_graph::{DeviceSpec, Graph};
 use thalweg_ops::{NewGraph, StateOps};
 use wait::until;
@@ -96,6 +96,42 @@ fn a_cluster_that_trains_has_rates_links_and_names() {
     }
     assert!(number(ps, "memory_bytes") >= 1024.0);
     assert_eq!(ps["peers"][0]["name"], "/job:worker/task:0");
+}
+
+#[test]
+fn the_loss_of_a_training_is_shown() {
+    let start = || Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap();
+    let (server, other) = (start(), start());
+    let address = |server: &Server| server.serve_metrics("127.0.0.1:0").unwrap().to_string();
+    let addresses = [address(&server), address(&other)];
+    let told = |arguments: &[&str], address: &str| {
+        let arguments = [&["top", address, "--interval", "0.1", "--once"], arguments].concat();
+        let output = thalweg(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        output
+    };
+    for (loss, number, text) in [
+        (0.25, Value::from(0.25), "0.2500"),
+        (f64::NAN, "NaN".into(), "NaN"),
+        (f64::NEG_INFINITY, "-inf".into(), "-inf"),
+    ] {
+        server.training().record(loss, 7);
+        let json = parsed(&told(&["--json"], &addresses[0]));
+        let task = &json["tasks"][0];
+        assert_eq!(
+            (&task["loss"], &task["global_step"]),
+            (&number, &Value::from(7))
+        );
+        let table = String::from_utf8(told(&[], &addresses[0]).stdout).unwrap();
+        assert!(table.contains(" loss "), "{table}");
+        assert!(table.contains(&format!(" {text} ")), "{table}");
+    }
+    let json = parsed(&told(&["--json"], &addresses[1]));
+    let task = &json["tasks"][0];
+    assert_eq!(
+        (&task["loss"], &task["global_step"]),
+        (&Value::Null, &Value::Null)
+    );
 }
 
 #[test]

@@ -46,6 +46,7 @@ pub use error::{Cause, ClusterError};
 pub use limits::allowed_ops::AllowedOps;
 pub use limits::server_limits::Limits;
 pub use limits::timeouts::Timeouts;
+pub use metrics::training::TrainingGauges;
 pub use server::Server;
 pub use server::options::{ServerError, ServerOptions};
 pub use session::{ClusterOptions, Session};

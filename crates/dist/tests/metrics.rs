@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-use client::numbers::{met, value};
+use client::numbers::{found, met, value};
 use client::{Client, created, graph_def, program, run, step};
 use thalweg_device::Files;
 use thalweg_dist::messages::*;
@@ -83,6 +83,27 @@ fn steps_sessions_errors_and_limits_are_counted() {
         assert_eq!(value(&text, "thalweg_graph_bytes"), 0.0);
         assert!(text.ends_with("# EOF\n"));
     });
+}
+
+#[test]
+fn a_loss_is_told_from_the_first_training_step_on() {
+    let server = Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap();
+    let told = |name: &str| found(&server.metrics(), name);
+    assert_eq!(
+        (told("thalweg_loss"), told("thalweg_global_step")),
+        (None, None)
+    );
+    let gauges = server.training();
+    for (loss, step) in [(2.5f32, 1), (f32::INFINITY, 2)] {
+        gauges.record(loss, step);
+        let expected = (Some(f64::from(loss)), Some(step as f64));
+        assert_eq!(
+            (told("thalweg_loss"), told("thalweg_global_step")),
+            expected
+        );
+    }
+    gauges.record(f32::NAN, 3);
+    assert!(value(&server.metrics(), "thalweg_loss").is_nan());
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use thalweg_dist::{ClusterError, Server, Session as ClusterSession, sync};
 use thalweg_hvd::Hvd;
 use thalweg_session::{Feed, FetchesAs, RunOptions, Session, SessionError, Trace};
+#[cfg(feature = "cluster")]
+use thalweg_tensor::{Tensor, dispatch};
 use thalweg_train::{MonitoredSession, StepFailure, TrainError};
 
 use crate::error::ParallelError;
@@ -67,22 +69,34 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         feeds: impl AsRef<[Feed<'g>]>,
     ) -> Result<Option<(R, i64)>, TrainError> {
         let (training, feeds) = (self.training, feeds.as_ref());
-        let all = (training.step, fetches, training.global_step);
-        let done = |done: Option<((), R, i64)>| done.map(|(_, values, step)| (values, step));
         match self.steps.as_mut().ok_or(TrainError::Closed)? {
-            MonitoredSteps::Alone(session) => session.run(all, feeds).map(done),
+            MonitoredSteps::Alone(session) => {
+                let all = (training.step, fetches, training.global_step);
+                let done = session.run::<((), R, i64)>(all, feeds)?;
+                Ok(done.map(|((), values, step)| (values, step)))
+            }
             #[cfg(feature = "cluster")]
             MonitoredSteps::Task {
-                worker, session, ..
-            } => match &training.synchronized {
-                None => session.run(all, feeds).map(done),
-                Some(synchronized) => {
-                    let give = |s: &ClusterSession<'g>| {
-                        sync::give(s, synchronized, *worker, &all.1, feeds)
-                    };
-                    session.run_step_fn(give)
-                }
-            },
+                server,
+                worker,
+                session,
+            } => {
+                let values = (fetches, training.loss);
+                let done = match &training.synchronized {
+                    None => {
+                        let all = (training.step, values, training.global_step);
+                        let done = session.run::<((), (R, Tensor), i64)>(all, feeds)?;
+                        done.map(|((), values, step)| (values, step))
+                    }
+                    Some(synchronized) => session.run_step_fn(|s| {
+                        sync::give::<(R, Tensor)>(s, synchronized, *worker, &values, feeds)
+                    })?,
+                };
+                Ok(done.map(|((values, loss), step)| {
+                    server.training().record(scalar(&loss), step);
+                    (values, step)
+                }))
+            }
         }
     }
 
@@ -198,6 +212,18 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
             }
         }
     }
+}
+
+/// The number in a loss; NaN if it is none.
+#[cfg(feature = "cluster")]
+#[allow(clippy::useless_conversion, reason = "one of the types is f64")]
+fn scalar(loss: &Tensor) -> f64 {
+    dispatch!(
+        loss.dtype(),
+        [F16 BF16 F32 F64],
+        T => loss.to_scalar::<T>().map_or(f64::NAN, f64::from),
+        else f64::NAN
+    )
 }
 
 impl Drop for TrainingRun<'_, '_> {

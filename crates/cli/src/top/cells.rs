@@ -20,7 +20,7 @@ pub(super) struct Column {
 }
 
 /// Columns, from the left. The last one takes the width that is left.
-pub(super) const COLUMNS: [Column; 9] = [
+pub(super) const COLUMNS: [Column; 10] = [
     Column {
         title: "task",
         number: false,
@@ -41,6 +41,13 @@ pub(super) const COLUMNS: [Column; 9] = [
         width: 8,
         cell: |row| rate_cell(row, row.steps(), count),
         compare: |a, b| numbers(a.steps(), b.steps()),
+    },
+    Column {
+        title: "loss",
+        number: true,
+        width: 9,
+        cell: |row| row.loss.map_or(String::new(), loss),
+        compare: |a, b| numbers(a.loss, b.loss),
     },
     Column {
         title: "sent/s",
@@ -131,7 +138,8 @@ fn natural(a: &str, b: &str) -> Ordering {
 }
 
 fn numbers(a: Option<f64>, b: Option<f64>) -> Ordering {
-    a.unwrap_or(-1.0).total_cmp(&b.unwrap_or(-1.0))
+    let known = |number: Option<f64>| number.unwrap_or(f64::NEG_INFINITY);
+    known(a).total_cmp(&known(b))
 }
 
 /// A rate, `-` before it is known, and nothing for a task that is not reached.
@@ -149,6 +157,18 @@ fn count(number: f64) -> String {
         n if n < 100.0 => format!("{n:.1}"),
         n if n < 1e7 => format!("{n:.0}"),
         n => format!("{n:.1e}"),
+    }
+}
+
+/// Formats a loss in at most 9 characters: `0.6931`, `1.5e-6`, `NaN`.
+fn loss(loss: f64) -> String {
+    match loss.abs() {
+        size if size == 0.0 || (1e-3..1e4).contains(&size) => {
+            let digits = if size < 100.0 { 4 } else { 1 };
+            format!("{loss:.digits$}")
+        }
+        size if size.is_finite() => format!("{loss:.1e}"),
+        _ => loss.to_string(),
     }
 }
 
@@ -203,6 +223,18 @@ mod tests {
         ] {
             assert_eq!(count(number), text);
         }
+        for (number, text) in [
+            (0.0, "0.0000"),
+            (std::f64::consts::LN_2, "0.6931"),
+            (-2.5, "-2.5000"),
+            (2500.0, "2500.0"),
+            (1.5e-6, "1.5e-6"),
+            (-1e300, "-1.0e300"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(loss(number), text);
+        }
         for (time, text) in [
             (0.04, "0.0 s"),
             (12.34, "12.3 s"),
@@ -212,6 +244,9 @@ mod tests {
             (1e308, "1e308"),
         ] {
             assert_eq!(seconds(time), text);
+        }
+        for number in (-308..309).map(|e| -9.999999 * 10f64.powi(e - 1)) {
+            assert!(loss(number).len() <= 9, "{number}");
         }
         let exponents = (0..309).map(|e| 10f64.powi(e));
         for number in exponents {

@@ -130,7 +130,7 @@ mod tests {
             (KeyCode::Right, 2, 0, false),
             (KeyCode::Left, 1, 0, false),
             (KeyCode::Left, 0, 0, false),
-            (KeyCode::Left, 8, 0, false),
+            (KeyCode::Left, 9, 0, false),
             (KeyCode::Right, 0, 0, false),
             (KeyCode::Down, 0, 1, false),
             (KeyCode::Up, 0, 0, false),

@@ -52,7 +52,8 @@ pub(super) fn table(rows: &[Row]) -> String {
     crate::table::table(&head, rows.iter().map(cells).collect(), &numbers)
 }
 
-/// Formats the rows as JSON. A number that is not known is `null`.
+/// Formats the rows as JSON. A number that is not known is `null`; a loss that is not finite, which JSON has no number
+/// for, is a text.
 pub(super) fn json(rows: &[Row], interval: Duration) -> Value {
     let tasks = rows.iter().map(|row| {
         let peers = row.peers.iter().map(|peer| {
@@ -70,6 +71,8 @@ pub(super) fn json(rows: &[Row], interval: Duration) -> Value {
             "steps_per_second": row.steps(),
             "client_steps_per_second": row.client_steps,
             "parts_per_second": row.parts,
+            "loss": row.loss.map(loss),
+            "global_step": row.global_step.map(|step| step as i64),
             "memory_bytes": row.memory,
             "memory_limit_bytes": row.memory_limit,
             "contact_seconds": row.contact.map(|time| time.as_secs_f64()),
@@ -83,6 +86,14 @@ pub(super) fn json(rows: &[Row], interval: Duration) -> Value {
         "interval_seconds": interval.as_secs_f64(),
         "tasks": tasks.collect::<Vec<_>>(),
     })
+}
+
+/// A number, or `"NaN"`, `"inf"`, `"-inf"`.
+fn loss(loss: f64) -> Value {
+    match loss.is_finite() {
+        true => json!(loss),
+        false => json!(loss.to_string()),
+    }
 }
 
 fn with_link(mut object: Value, link: &LinkRates) -> Value {

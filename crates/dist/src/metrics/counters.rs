@@ -10,6 +10,7 @@ use thalweg_device::CheckpointListener;
 use tonic::Code;
 
 use super::tally::{NamedCounters, Refusals};
+use super::training::TrainingGauges;
 use crate::error::{Cause, ClusterError};
 
 /// Upper bounds of a histogram's buckets, in microseconds. The last bucket has none.
@@ -73,6 +74,8 @@ pub(crate) struct Counters {
     pub(crate) failed_parts: NamedCounters,
     /// Failed calls of clients, by code.
     pub(crate) failed_calls: NamedCounters,
+    /// What the program's training loop tells.
+    pub(crate) training: TrainingGauges,
 }
 
 pub(crate) fn increment(count: &AtomicU64) {

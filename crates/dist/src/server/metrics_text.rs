@@ -47,6 +47,7 @@ impl Collector for MetricsText {
         self.tallies(&mut out)?;
         self.counters(&mut out)?;
         self.states(&mut out)?;
+        self.training(&mut out)?;
         self.waits(&mut out)?;
         self.peers(&mut out)?;
         self.memory(&mut out)
@@ -209,6 +210,21 @@ impl MetricsText {
             out.gauge(name, help, value)?;
         }
         Ok(())
+    }
+
+    /// Encodes the newest training step. Before the first one there is no number.
+    fn training(&self, out: &mut MetricEncoder<'_>) -> EncodeResult {
+        let newest = self.worker.counts.training.newest();
+        out.optional_gauge(
+            "thalweg_loss",
+            "Loss of the program's newest training step",
+            newest.map(|(loss, _)| loss),
+        )?;
+        out.optional_gauge(
+            "thalweg_global_step",
+            "Global step before the program's newest training step",
+            newest.map(|(_, step)| step),
+        )
     }
 
     /// Encodes the numbers of waiting calls, by reason.

@@ -44,6 +44,7 @@ use crate::limits::machine::Machine;
 use crate::limits::server_limits::account_within;
 use crate::limits::settings::Setting;
 use crate::metrics::counters::Counters;
+use crate::metrics::training::TrainingGauges;
 use crate::runtime::platform::system;
 use crate::runtime::threads::check_threads_available;
 use crate::tf_client::master::Master;
@@ -338,6 +339,12 @@ impl Server {
         let numbers = self.metrics_text();
         let text = move || numbers.text();
         metrics_http::serve(address, &self.runtime, self.stop.subscribe(), text)
+    }
+
+    /// Returns the gauges of the program's training, which are among [`Server::metrics`]. A training loop records its
+    /// steps there.
+    pub fn training(&self) -> TrainingGauges {
+        self.worker.counts.training.clone()
     }
 
     fn metrics_text(&self) -> Arc<MetricsText> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
@@ -23,9 +23,19 @@ impl MetricEncoder<'_> {
     }
 
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: u64) -> EncodeResult {
+        self.optional_gauge(name, help, Some(signed(value)))
+    }
+
+    /// Encodes a gauge that may have no value yet.
+    pub(super) fn optional_gauge(
+        &mut self,
+        name: &str,
+        help: &str,
+        value: Option<impl EncodeGaugeValue>,
+    ) -> EncodeResult {
         let kind = MetricType::Gauge;
         let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
-        metric.encode_gauge(&signed(value))
+        value.map_or(Ok(()), |value| metric.encode_gauge(&value))
     }
 
     /// Encodes one number for each value of a label.

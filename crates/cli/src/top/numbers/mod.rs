@@ -16,6 +16,9 @@ pub(super) struct TaskNumbers {
     /// Steps of clients, and parts of other tasks' steps, that have succeeded so far.
     pub(super) steps: f64,
     pub(super) parts: f64,
+    /// Loss of the newest training step, which may be NaN, and the global step before it.
+    pub(super) loss: Option<f64>,
+    pub(super) global_step: Option<f64>,
     /// Bytes in use on all devices.
     pub(super) memory: f64,
     /// Bytes that all devices may use, if one has a limit.
@@ -81,6 +84,12 @@ impl TaskNumbers {
                 self.draining = value > 0.0;
                 return Ok(());
             }
+            "thalweg_loss" => {
+                // A training that diverges has any number.
+                self.loss = Some(value);
+                return Ok(());
+            }
+            "thalweg_global_step" => self.global_step.get_or_insert(0.0),
             "thalweg_step_seconds_count" => &mut self.steps,
             "thalweg_part_seconds_count" => &mut self.parts,
             "thalweg_memory_bytes" => {
@@ -153,6 +162,8 @@ mod tests {
             draining: false,
             steps: 0.0,
             parts: 39.0,
+            loss: None,
+            global_step: None,
             memory: 1_928_152.0,
             memory_limit: Some(25_276_502_016.0),
             peers: [
@@ -167,6 +178,21 @@ mod tests {
             .into(),
         };
         assert_eq!(numbers, expected);
+    }
+
+    #[test]
+    fn a_loss_may_be_any_number_and_a_step_is_finite() {
+        let text = |loss| format!("thalweg_loss {loss}\nthalweg_global_step 7\n# EOF\n");
+        for (loss, expected) in [("0.25", 0.25), ("-2.5", -2.5), ("inf", f64::INFINITY)] {
+            let numbers = read(&text(loss)).unwrap();
+            assert_eq!(
+                (numbers.loss, numbers.global_step),
+                (Some(expected), Some(7.0))
+            );
+        }
+        assert!(read(&text("NaN")).unwrap().loss.unwrap().is_nan());
+        let error = read("thalweg_global_step NaN\n").unwrap_err().to_string();
+        assert!(error.contains("line 1: its value is negative"), "{error}");
     }
 
     #[test]

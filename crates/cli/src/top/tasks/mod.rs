@@ -40,6 +40,9 @@ pub(super) struct Row {
     /// Parts of steps over several tasks.
     pub(super) parts: Option<f64>,
     pub(super) link: LinkRates,
+    /// Loss of its newest training step, which may be NaN, and the global step before it.
+    pub(super) loss: Option<f64>,
+    pub(super) global_step: Option<f64>,
     /// Bytes.
     pub(super) memory: Option<f64>,
     pub(super) memory_limit: Option<f64>,
@@ -136,6 +139,8 @@ impl Task {
             client_steps: None,
             parts: None,
             link: LinkRates::default(),
+            loss: None,
+            global_step: None,
             memory: None,
             memory_limit: None,
             contact: last.map(|(at, _)| now.saturating_duration_since(*at)),
@@ -155,6 +160,7 @@ impl Task {
             true => State::Draining,
             false => State::Up,
         };
+        (row.loss, row.global_step) = (numbers.loss, numbers.global_step);
         row.memory = Some(numbers.memory);
         row.memory_limit = numbers.memory_limit;
         let before = self.before.as_ref();

@@ -11,13 +11,14 @@ use super::cells::{COLUMNS, seconds, sort};
 use super::tasks::{Row, State};
 
 /// Help, as `?` shows it.
-const HELP: [&str; 10] = [
+const HELP: [&str; 11] = [
     "q, Ctrl-C       end",
     "s, right, left  sort by another column",
     "up, down        scroll",
     "?               this help",
     "",
     "steps   those that the task has a part in, of all workers and clients",
+    "loss    that of the newest training step of the task",
     "sent    over the network; shared: through shared memory",
     "memory  in use on all devices of the task",
     "contact time since the endpoint answered",

@@ -26,6 +26,8 @@ fn row(name: &str, state: State, steps: f64) -> Row {
         client_steps: known.then_some(0.0),
         parts: known.then_some(steps),
         link: if known { link } else { LinkRates::default() },
+        loss: (known && name.contains("worker")).then_some(0.25),
+        global_step: None,
         memory: known.then_some(3e9),
         memory_limit: None,
         contact: Some(Duration::from_millis(400)),
@@ -63,7 +65,7 @@ fn screen(rows: &mut [Row], choices: &mut Choices, (width, height): (u16, u16)) 
 
 #[test]
 fn the_screen_has_a_row_for_each_task() {
-    let lines = screen(&mut cluster(), &mut Choices::default(), (127, 8));
+    let lines = screen(&mut cluster(), &mut Choices::default(), (137, 8));
     let expected = include_str!("screen.txt");
     assert_eq!(lines.join("\n") + "\n", expected);
 }
@@ -74,7 +76,7 @@ fn rows_are_sorted_by_the_chosen_column() {
         column: 2,
         ..Choices::default()
     };
-    let lines = screen(&mut cluster(), &mut choices, (127, 8));
+    let lines = screen(&mut cluster(), &mut choices, (137, 8));
     let names: Vec<_> = lines[2..6]
         .iter()
         .map(|l| l.split(' ').next().unwrap())
@@ -95,7 +97,7 @@ fn rows_scroll_up_to_the_last_one() {
         ..Choices::default()
     };
     // A line for the summary, the header and the keys each.
-    let lines = screen(&mut cluster(), &mut choices, (127, 5));
+    let lines = screen(&mut cluster(), &mut choices, (137, 5));
     assert_eq!(choices.first, 2);
     assert!(lines[2].starts_with("/job:worker/task:0"), "{lines:?}");
     assert!(lines[3].starts_with("/job:worker/task:1"), "{lines:?}");
