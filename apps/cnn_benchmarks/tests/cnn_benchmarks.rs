@@ -302,7 +302,7 @@ fn contradicting_flags_are_rejected_with_a_message() {
         (&["--display_perf_ewma=2"], "give 0 to 1"),
         (
             &["--data_dir=x", "--device=cpu"],
-            "it holds no TFRecord files named train-*",
+            "no folders of pictures (x: No such file or directory",
         ),
         (&["--data_name=coco"], "give imagenet, cifar10 or mnist"),
         (

@@ -224,6 +224,11 @@ fn wrong_files_are_named() {
         assert!(!done.status.success() && errors.contains(text), "{errors}");
     };
     fails("it holds no TFRecord files named train-*");
+    let searched = |place: &str| format!("(the pattern `{}", folder.join(place).display());
+    fails(&searched("*"));
+    // The reason is that of the folder of this set, if it is there.
+    std::fs::create_dir(folder.join("train")).unwrap();
+    fails(&searched("train/*"));
     let write = |record: &[u8]| {
         let file = folder.join("train-00000-of-00001");
         let mut writer = RecordWriter::create(file, Compression::None).unwrap();

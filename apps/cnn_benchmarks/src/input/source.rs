@@ -73,23 +73,25 @@ impl Source {
             return Ok(Source::new(elements.boxed(), 1));
         }
         let own = folder.join(set);
-        let pictures = ImageFolder::scan(&own).or_else(|_| ImageFolder::scan(folder));
-        if let Ok(pictures) = pictures {
-            let elements = pictures
-                .paths()
-                .map(|(path, class)| Ok(Element::Picture(path, class)));
-            return Ok(Source::new(elements.boxed(), pictures.files().len()));
-        }
-        Err(format!(
-            "--data_dir={}: it holds no TFRecord files named {set}-*, no {set}.lmdb and no folders of pictures{}: \
-             `thalweg data convert` makes TFRecord files of a folder of pictures",
-            folder.display(),
-            match data {
-                Data::Cifar10 => ", and no binary files of CIFAR-10",
-                Data::ImageNet | Data::Mnist => "",
-            }
-        )
-        .into())
+        let pictures = ImageFolder::scan(&own).or_else(|error| {
+            // The folder of this set, if it is there, is the one that was meant.
+            ImageFolder::scan(folder).map_err(|other| if own.is_dir() { error } else { other })
+        });
+        let pictures = pictures.map_err(|reason| {
+            format!(
+                "--data_dir={}: it holds no TFRecord files named {set}-*, no {set}.lmdb{} and no folders of pictures \
+                 ({reason}). `thalweg data convert` makes TFRecord files of a folder of pictures",
+                folder.display(),
+                match data {
+                    Data::Cifar10 => ", no binary files of CIFAR-10",
+                    Data::ImageNet | Data::Mnist => "",
+                }
+            )
+        })?;
+        let elements = pictures
+            .paths()
+            .map(|(path, class)| Ok(Element::Picture(path, class)));
+        Ok(Source::new(elements.boxed(), pictures.files().len()))
     }
 
     fn new(elements: Elements, files: usize) -> Source {
