@@ -23,6 +23,7 @@ mod protect;
 mod restore;
 mod run;
 mod server;
+mod simulate;
 mod statistics;
 mod study;
 mod table;
@@ -57,6 +58,7 @@ enum Command {
     Notebook(notebook::Notebook),
     Top(top::Top),
     Study(study::StudyArgs),
+    Simulate(simulate::SimulateArgs),
     Bench(bench::Bench),
     Protect(protect::Protect),
 }
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Study(study) => study.run(),
+        Command::Simulate(simulate) => simulate.run(),
         Command::Bench(bench) => bench.run(),
     };
     match result {

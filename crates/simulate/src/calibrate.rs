@@ -24,7 +24,9 @@ pub enum Constant {
 }
 
 /// Factors from which the search starts, for each constant: errors have several minima.
-const STARTS: [f64; 4] = [1.0 / 16.0, 0.25, 1.0, 4.0];
+const STARTS: [f64; 5] = [1.0 / 32.0, 1.0 / 8.0, 0.5, 2.0, 8.0];
+/// Number of the best starts that are refined.
+const REFINED_STARTS: usize = 12;
 /// Factors of the search, from coarse to fine.
 const STEPS: [f64; 7] = [1.7, 1.3, 1.1, 1.05, 1.02, 1.01, 1.005];
 /// Maximum number of times that each factor is tried on all constants.
@@ -94,10 +96,23 @@ pub fn calibrate(
         let digit = |at: usize| number / STARTS.len().pow(at as u32) % STARTS.len();
         (0..constants.len()).map(|at| STARTS[digit(at)]).collect()
     };
-    let tried = (0..starts).map(|number| (error(&start(number)), start(number)));
-    let Some((mut least, mut factors)) = tried.min_by(|a, b| a.0.total_cmp(&b.0)) else {
-        return base;
-    };
+    let mut tried: Vec<(f64, Vec<f64>)> = (0..starts)
+        .map(|number| (error(&start(number)), start(number)))
+        .collect();
+    tried.sort_by(|a, b| a.0.total_cmp(&b.0));
+    tried.truncate(REFINED_STARTS);
+    let refined = tried.into_iter().map(|from| refine(from, error));
+    match refined.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((_, factors)) => of(&factors),
+        None => base,
+    }
+}
+
+/// Searches from these factors, with this error, along one factor at a time.
+fn refine(
+    (mut least, mut factors): (f64, Vec<f64>),
+    error: impl Fn(&[f64]) -> f64,
+) -> (f64, Vec<f64>) {
     for step in STEPS {
         for _ in 0..ROUNDS {
             let before = least;
@@ -117,7 +132,7 @@ pub fn calibrate(
             }
         }
     }
-    of(&factors)
+    (least, factors)
 }
 
 fn predicted(cluster: &Cluster, measured: &MeasuredStep) -> f64 {

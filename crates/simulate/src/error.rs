@@ -42,6 +42,14 @@ pub enum SimulateError {
         /// Reason.
         reason: String,
     },
+    /// A simulation would take too much memory.
+    #[error("a step has {activities} activities, of which {most} fit: simulate fewer workers")]
+    Size {
+        /// Activities of all workers.
+        activities: usize,
+        /// Maximum.
+        most: usize,
+    },
     /// The graph has no value that a worker sends to a server.
     #[error(
         "no variable of the graph is updated by the step: fetch the operation that trains, as --fetch train_step"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_parallel::ServerPlacement;
 
 use crate::cluster::Cluster;
-use crate::error::Result;
+use crate::error::{Result, SimulateError};
 use crate::run::{Prediction, predict_servers};
 use crate::step::{ModelStep, StepTemplate};
 
@@ -36,10 +36,13 @@ pub fn server_counts(workers: u32) -> Vec<u32> {
     counts
 }
 
+/// Maximum number of activities of a simulation, which take about 150 bytes each.
+const MAX_ACTIVITIES: usize = 20_000_000;
+
 /// Predicts a step of so many workers with each of these numbers of servers.
 ///
 /// # Errors
-/// Those of `template`, which makes the template for a number of servers.
+/// Those of `template`, which makes the template for a number of servers; [`SimulateError::Size`].
 pub fn sweep_servers(
     template: impl Fn(u32) -> Result<StepTemplate>,
     cluster: &Cluster,
@@ -48,7 +51,15 @@ pub fn sweep_servers(
     counts: &[u32],
 ) -> Result<Vec<Candidate>> {
     let candidate = |&servers: &u32| {
-        let prediction = predict_servers(&template(servers)?, cluster, workers, batch);
+        let template = template(servers)?;
+        let activities = template.items.len().saturating_mul(workers as usize);
+        if activities > MAX_ACTIVITIES {
+            return Err(SimulateError::Size {
+                activities,
+                most: MAX_ACTIVITIES,
+            });
+        }
+        let prediction = predict_servers(&template, cluster, workers, batch);
         Ok(Candidate {
             servers,
             prediction,
@@ -96,6 +107,43 @@ pub fn placement_by_cost(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::TemplateTask;
+
+    #[test]
+    fn a_simulation_that_does_not_fit_is_an_error() {
+        let cluster = Cluster::named("daint").unwrap();
+        let step = ModelStep::new("resnet20", thalweg_models::Data::Cifar10).unwrap();
+        let template = |servers| step.template(servers, 2);
+        let error = sweep_servers(template, &cluster, 10_000_000, 1, &[1]).unwrap_err();
+        assert!(
+            error.to_string().ends_with("simulate fewer workers"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn variables_that_take_longest_are_placed_first() {
+        let cluster = Cluster::named("daint").unwrap();
+        let step = ModelStep::new("lenet", thalweg_models::Data::ImageNet).unwrap();
+        let largest = |placement: ServerPlacement| {
+            let step = ModelStep {
+                placement,
+                ..step.clone()
+            };
+            let template = step.template(3, 2).unwrap();
+            let to = |server: u32| -> f64 {
+                let own = template.messages();
+                let own = own.filter(|(_, to, _)| *to == TemplateTask::Server(server));
+                own.map(|(.., bytes)| bytes).sum()
+            };
+            (0..3).map(to).fold(0.0, f64::max)
+        };
+        let by_cost = placement_by_cost(&step, &cluster, 3, 2).unwrap();
+        let in_turn = largest(ServerPlacement::RoundRobin);
+        let by_cost = largest(by_cost);
+        assert!(by_cost <= largest(ServerPlacement::Greedy));
+        assert!(by_cost < in_turn, "{by_cost} {in_turn}");
+    }
 
     #[test]
     fn counts_are_all_small_ones_and_some_of_each_doubling() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_estimate::Algorithm;
+use thalweg_estimate::{Algorithm, LinkCost};
 
 use crate::cluster::Cluster;
 use crate::events::{ActivityId, Work};
@@ -12,6 +12,11 @@ use super::hosts::{Hosts, ResourceUse};
 use super::prediction::Prediction;
 use super::recording::{Exchange, exchanges};
 use super::straggling;
+
+/// Maximum number of ranks whose messages are simulated one by one; above it the formulas of [`LinkCost`] count.
+const MAX_SIMULATED_RANKS: u32 = 512;
+/// Maximum bytes of a value whose messages are simulated, in memory of that size.
+const MAX_SIMULATED_BYTES: f64 = (1u64 << 30) as f64;
 
 /// Options of the exchange of gradients.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -186,7 +191,8 @@ impl ReductionTimes<'_> {
     }
 }
 
-/// Seconds of an all-reduce of so many bytes while nothing else uses the links, and the bytes that leave hosts.
+/// Seconds of an all-reduce of so many bytes while nothing else uses the links, and the bytes that leave hosts (about, if it is not
+/// simulated message by message).
 pub(super) fn seconds(
     cluster: &Cluster,
     ranks: u32,
@@ -206,6 +212,23 @@ pub(super) fn seconds(
         })
         .collect();
     let mut ends = begin.clone();
+    let across = if by_host { count } else { ranks };
+    if across > MAX_SIMULATED_RANKS || bytes > MAX_SIMULATED_BYTES {
+        // Ranks of a host share its port.
+        let sharing = if by_host { 1.0 } else { f64::from(local) };
+        let cost = LinkCost {
+            message: cluster.network.latency + cluster.network.call,
+            byte: sharing / cluster.network.bandwidth,
+            reduced: 3.0 / cluster.device.bandwidth,
+            only: None,
+        };
+        let seconds = cost.of(algorithm, across as usize, bytes as usize);
+        let (simulation, _) = hosts.into_parts();
+        return (
+            simulation.run().seconds() + seconds,
+            2.0 * bytes * f64::from(across),
+        );
+    }
     if by_host && count > 1 {
         // Each rank reduces its part with the ranks of its number on other hosts.
         let elements = (bytes / 4.0 / f64::from(local)).ceil() as usize;

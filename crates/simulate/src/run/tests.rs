@@ -169,6 +169,20 @@ fn a_ring_moves_the_bytes_of_its_formula() {
 }
 
 #[test]
+fn many_ranks_take_the_time_of_the_formula() {
+    let options = AllReduceOptions {
+        algorithm: Some(Algorithm::Ring),
+        ..AllReduceOptions::default()
+    };
+    let predicted = predict_all_reduce(&one_variable(), &cluster(), 10_000, 8, &options);
+    assert!(
+        (predicted.seconds - 4.0).abs() < 0.01,
+        "{}",
+        predicted.seconds
+    );
+}
+
+#[test]
 fn messages_have_the_bytes_of_the_models_variables() {
     let bytes = 4.0 * 0.27e6;
     for servers in [1, 3] {
