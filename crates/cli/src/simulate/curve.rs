@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plotters::prelude::SeriesLabelPosition;
 
-use super::ModePredictions;
+use super::modes::ModePredictions;
 use crate::failure::Failure;
 use crate::figure::{Axis, INKS, Line, LineChart, svg_file};
 

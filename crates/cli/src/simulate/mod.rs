@@ -1,14 +1,15 @@
 //! `thalweg simulate`: predicts training steps of a cluster.
 
 mod curve;
+mod modes;
 mod tables;
 mod training_step;
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use thalweg_simulate::{
-    AllReduceOptions, Candidate, Cluster, Prediction, best, predict_all_reduce, predict_servers,
+    AllReduceOptions, Candidate, Cluster, Prediction, predict_all_reduce, predict_servers,
     server_counts, sweep_servers,
 };
 
@@ -16,6 +17,7 @@ use crate::failure::Failure;
 use crate::figure::svg_file;
 use crate::output;
 use crate::output_file::check_output_file;
+use modes::{ModeChoice, ModePredictions};
 use training_step::{StepArgs, TrainingStep};
 
 /// Predict images/s of a training on a cluster: parameter servers or all-reduce, and the best number of servers
@@ -77,50 +79,6 @@ fn sweep(text: &str) -> Result<(u32, u32), String> {
         (1 <= range.0 && range.0 <= range.1 && range.1 <= MAX_SERVERS).then_some(range)
     };
     range().ok_or_else(|| format!("give a range such as servers=1..128, up to {MAX_SERVERS}"))
-}
-
-/// Exchanges to predict.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum ModeChoice {
-    /// Every one
-    All,
-    /// Values and gradients between workers and servers
-    ParameterServer,
-    /// Gradients to servers, updated values back to copies on the workers
-    DistributedReplicated,
-    /// Gradients between ranks
-    AllReduce,
-}
-
-impl ModeChoice {
-    const EACH: [ModeChoice; 3] = [
-        ModeChoice::ParameterServer,
-        ModeChoice::DistributedReplicated,
-        ModeChoice::AllReduce,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            ModeChoice::All => "all",
-            ModeChoice::ParameterServer => "parameter_server",
-            ModeChoice::DistributedReplicated => "distributed_replicated",
-            ModeChoice::AllReduce => "all_reduce",
-        }
-    }
-}
-
-/// Predictions of a mode.
-struct ModePredictions {
-    mode: ModeChoice,
-    /// By number of servers; of all-reduce, one with 0.
-    candidates: Vec<Candidate>,
-}
-
-impl ModePredictions {
-    fn best(&self) -> Option<&Candidate> {
-        best(&self.candidates)
-    }
 }
 
 impl SimulateArgs {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use thalweg_simulate::{Candidate, Cluster, Prediction, best};
 
-use super::ModePredictions;
+use super::modes::ModePredictions;
 use crate::table::table;
 
 /// Tables of the best step of each mode and of the numbers of servers, and an answer.

@@ -16,7 +16,7 @@ use thalweg_simulate::{
 };
 use thalweg_tensor::Dims;
 
-use super::ModeChoice;
+use super::modes::ModeChoice;
 use crate::failure::Failure;
 use crate::model::ModelArgs;
 

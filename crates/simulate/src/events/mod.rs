@@ -17,12 +17,14 @@
 //! assert_eq!((outcome.end(message), outcome.seconds()), (3.5, 3.5));
 //! ```
 
+mod event_loop;
+mod ids;
 mod outcome;
 mod resource;
 mod simulation;
 #[cfg(test)]
 mod tests;
 
+pub use ids::{ActivityId, ResourceId};
 pub use outcome::{Blocker, Outcome};
-pub use resource::ResourceId;
-pub use simulation::{ActivityId, Simulation, Work};
+pub use simulation::{Simulation, Work};

@@ -1,7 +1,7 @@
 //! Outcome of a simulation: times, use of resources, and the critical path.
 
-use super::resource::ResourceId;
-use super::simulation::{ActivityId, Simulation};
+use super::ids::{ActivityId, ResourceId};
+use super::simulation::Simulation;
 
 /// Reason for which an activity did not begin earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,18 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::simulation::ActivityId;
-
-/// Number of a resource in its simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ResourceId(pub(super) u32);
-
-impl ResourceId {
-    /// Index among the resources, in the order in which they were added.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+use super::ids::ActivityId;
 
 /// State of a resource.
 #[derive(Clone, Debug)]
