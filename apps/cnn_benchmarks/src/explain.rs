@@ -1,11 +1,12 @@
 //! `--explain`: placement of the variables, bytes moved and operations of a step, its estimated time and bottleneck.
 
 use serde_json::{Value, json};
+use thalweg::graph::GraphData;
 use thalweg::graph::device::LoadTable;
-use thalweg::graph::{Attr, GraphData, Node};
 use thalweg::parallel::VariableUpdate;
 use thalweg::prelude::*;
 use thalweg_examples::report::table;
+use thalweg_simulate::NodeCost;
 
 use crate::Result;
 use crate::network::Network;
@@ -58,7 +59,10 @@ impl StepEstimate {
         Ok(StepEstimate {
             loads: LoadTable::requested(&data, &[]),
             bytes,
-            flops: data.nodes().map(|(_, node)| flops(&data, node)).sum(),
+            flops: data
+                .nodes()
+                .map(|(_, node)| NodeCost::of(&data, node).flops)
+                .sum(),
             speed: measure_flops()?,
             clustered,
             ranks,
@@ -149,47 +153,6 @@ fn elements(data: &GraphData, output: Output<'_>) -> u64 {
     let fact = data.fact(output.id());
     let dims = fact.and_then(|f| f.shape.to_dims());
     dims.map_or(0, |dims| dims.iter().map(|&d| d as u64).product())
-}
-
-/// Floating-point operations of a matrix product or a convolution: two for each product of two numbers.
-fn flops(data: &GraphData, node: &Node) -> f64 {
-    let dims = |input: usize| -> Option<Vec<f64>> {
-        let fact = data.fact(*node.inputs.get(input)?)?;
-        Some(fact.shape.to_dims()?.iter().map(|&d| d as f64).collect())
-    };
-    let all = |dims: Vec<f64>| dims.iter().product::<f64>();
-    let own = || {
-        let fact = node.outputs.first()?;
-        Some(
-            fact.shape
-                .to_dims()?
-                .iter()
-                .map(|&d| d as f64)
-                .product::<f64>(),
-        )
-    };
-    // The elements of the results, each a sum over a filter's window and inputs.
-    let window = |filter: Vec<f64>| {
-        filter[..filter.len().saturating_sub(1)]
-            .iter()
-            .product::<f64>()
-    };
-    let count = match node.op.name {
-        "Conv2D" => own().zip(dims(1)).map(|(y, f)| y * window(f)),
-        "Conv2DBackpropInput" => dims(2).zip(dims(1)).map(|(y, f)| all(y) * window(f)),
-        "Conv2DBackpropFilter" => {
-            let filter = node.outputs.first().and_then(|f| f.shape.to_dims());
-            let filter = filter.map(|dims| dims.iter().map(|&d| d as f64).collect());
-            dims(2).zip(filter).map(|(y, f)| all(y) * window(f))
-        }
-        "DepthwiseConv2dNative" => own().zip(dims(1)).map(|(y, f)| y * f[0] * f[1]),
-        "MatMul" => own().zip(dims(0)).map(|(y, a)| {
-            let transposed = node.attrs.get("transpose_a") == Some(&Attr::Bool(true));
-            y * a[usize::from(!transposed)]
-        }),
-        _ => None,
-    };
-    2.0 * count.unwrap_or(0.0)
 }
 
 /// Measures the floating-point operations a second of a GEMM.

@@ -182,22 +182,11 @@ fn report_system(system: ReportSystem) -> Result<Cluster> {
                 predicted.images_per_second,
                 100.0 * error,
                 if cell.gpus <= CALIBRATED { "yes" } else { "" },
-                spent(&predicted)
+                predicted.spent_on()
             );
         }
     }
     Ok(cluster)
-}
-
-/// Uses of more than 2% of a step.
-fn spent(prediction: &Prediction) -> String {
-    let path = prediction.path.iter();
-    let share = path.map(|(name, seconds)| (name.name(), 100.0 * seconds / prediction.seconds));
-    let large = share.filter(|(_, percent)| *percent >= 2.0);
-    let texts: Vec<String> = large
-        .map(|(name, percent)| format!("{name} {percent:.0}%"))
-        .collect();
-    texts.join(", ")
 }
 
 /// Prints points of other sources, predicted without further fitting.

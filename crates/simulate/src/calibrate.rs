@@ -21,6 +21,10 @@ pub enum Constant {
     Straggling,
     /// Images that a host reads and decodes in a second.
     Input,
+    /// Bandwidth between tasks of one host.
+    Local,
+    /// Tasks of CPU devices that compute at full speed at the same time on a host.
+    TasksAtFullSpeed,
 }
 
 /// Factors from which the search starts, for each constant: errors have several minima.
@@ -45,6 +49,8 @@ impl Constant {
             Constant::Update => cluster.host.bandwidth *= factor,
             Constant::Copy => cluster.host.copy_bandwidth *= factor,
             Constant::Straggling => cluster.straggling *= factor,
+            Constant::Local => cluster.local.bandwidth *= factor,
+            Constant::TasksAtFullSpeed => cluster.host.tasks_at_full_speed *= factor,
             Constant::Input => {
                 if let Some(rate) = &mut cluster.input {
                     *rate *= factor;

@@ -216,6 +216,66 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Text of a cluster file.
+    ///
+    /// ```
+    /// use thalweg_simulate::Cluster;
+    ///
+    /// let cluster = Cluster::named("p2.8xlarge").expect("a known cluster");
+    /// let text = cluster.to_toml();
+    /// assert_eq!(Cluster::parse(&text, "text").expect("a cluster").to_toml(), text);
+    /// ```
+    pub fn to_toml(&self) -> String {
+        // A JSON string is one of TOML too.
+        let name = serde_json::Value::from(self.name.as_str());
+        let hosts = self
+            .hosts
+            .map_or(String::new(), |n| format!("hosts = {n}\n"));
+        let servers = match self.servers {
+            ServerHosts::Workers => "beside-workers",
+            ServerHosts::Own => "own-hosts",
+        };
+        let barrier = match self.barrier {
+            Barrier::None => "none",
+            Barrier::Turns => "turns",
+            Barrier::Tokens => "tokens",
+        };
+        let (device, host) = (&self.device, &self.host);
+        let kind = if device.gpu { "gpu" } else { "cpu" };
+        let link = |name: &str, link: &LinkSpeed| {
+            format!(
+                "\n[{name}]\nlatency_us = {}\ngbits_per_second = {}\ncall_us = {}\n",
+                rounded(link.latency * 1e6),
+                rounded(link.bandwidth * 8.0 / 1e9),
+                rounded(link.call * 1e6)
+            )
+        };
+        let input = self.input.map_or(String::new(), |rate| {
+            format!("\n[input]\nimages_per_second = {}\n", rounded(rate))
+        });
+        format!(
+            "name = {name}\n{hosts}servers = \"{servers}\"\nbarrier = \"{barrier}\"\nstraggling_percent = {}\n\n\
+             [device]\nkind = \"{kind}\"\nper_worker = {}\ngflops = {}\ngbytes_per_second = {}\n\n\
+             [host]\ngbytes_per_second = {}\ncopy_gbytes_per_second = {}\ntasks_at_full_speed = {}\n{}{}{input}",
+            rounded(100.0 * self.straggling),
+            device.per_worker,
+            rounded(device.flops / 1e9),
+            rounded(device.bandwidth / 1e9),
+            rounded(host.bandwidth / 1e9),
+            rounded(host.copy_bandwidth / 1e9),
+            rounded(host.tasks_at_full_speed),
+            link("network", &self.network),
+            link("local", &self.local),
+        )
+    }
+}
+
+/// Number with four significant digits.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
 /// Text of a file, for the lines of mistakes.
 struct Source<'a> {
     text: &'a str,

@@ -1,16 +1,17 @@
 //! `thalweg simulate`: predicts training steps of a cluster.
 
+mod calibration;
 mod curve;
 mod modes;
 mod tables;
 mod training_step;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use thalweg_simulate::{
-    AllReduceOptions, Candidate, Cluster, Prediction, predict_all_reduce, predict_servers,
-    server_counts, sweep_servers,
+    AllReduceOptions, Candidate, Cluster, Prediction, predict_all_reduce, server_counts,
+    sweep_servers,
 };
 
 use crate::failure::Failure;
@@ -43,6 +44,15 @@ pub(crate) struct SimulateArgs {
     /// Exchange of gradients
     #[arg(long, value_name = "MODE", default_value = "all")]
     mode: ModeChoice,
+    /// Folder of a study of this network: calibrates the cluster on its points with few tasks, and compares all of them
+    #[arg(long, value_name = "DIR", requires = "model")]
+    calibrate: Option<PathBuf>,
+    /// Number of tasks up to which points calibrate
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "calibrate")]
+    calibrate_tasks: u32,
+    /// Write the cluster with its calibrated speeds
+    #[arg(long, value_name = "FILE.toml", requires = "calibrate")]
+    write_cluster: Option<PathBuf>,
     /// Write a timeline of the fastest step with servers, for Perfetto
     #[arg(long, value_name = "FILE.json")]
     timeline: Option<PathBuf>,
@@ -85,26 +95,26 @@ impl SimulateArgs {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         self.timeline.as_deref().map_or(Ok(()), check_output_file)?;
         self.plot.as_deref().map_or(Ok(()), svg_file::check)?;
+        self.write_cluster
+            .as_deref()
+            .map_or(Ok(()), check_output_file)?;
         let cluster = match Cluster::named(&self.cluster) {
             Some(cluster) => cluster,
             None => Cluster::read(self.cluster.as_ref())?,
         };
         let step = self.step.load(&cluster)?;
+        if let Some(folder) = &self.calibrate {
+            return self.calibrate(folder, &step, &cluster);
+        }
         let modes = ModeChoice::EACH.into_iter();
-        let chosen = modes.filter(|m| self.mode == ModeChoice::All || self.mode == *m);
+        let chosen =
+            modes.filter(|m| self.mode == ModeChoice::All && step.has_mode(*m) || self.mode == *m);
         let all = chosen.map(|mode| self.predict(mode, &step, &cluster));
         let all = all.collect::<Result<Vec<ModePredictions>, Failure>>()?;
-        // A worker alone, whose variables are on its host.
-        let alone = predict_servers(
-            &step.template(ModeChoice::ParameterServer, 1, 1)?,
-            &Cluster {
-                input: None,
-                ..cluster.clone()
-            },
-            1,
-            step.batch(),
-        );
-        let ideal = alone.images_per_second * f64::from(self.workers);
+        // Workers that only compute.
+        let alone = step.template(ModeChoice::ParameterServer, 1, 1)?;
+        let images = f64::from(self.workers * step.batch() * alone.devices);
+        let ideal = images / alone.computing_seconds(&cluster.device);
         if let Some(path) = &self.timeline {
             self.write_timeline(path, &all)?;
         }
@@ -115,6 +125,21 @@ impl SimulateArgs {
             true => format!("{:#}\n", tables::json(&all, ideal, self.workers)),
             false => tables::text(&all, ideal, self.workers, &cluster),
         })
+    }
+
+    fn calibrate(
+        &self,
+        folder: &Path,
+        step: &TrainingStep,
+        cluster: &Cluster,
+    ) -> Result<(), Failure> {
+        let tasks = self.calibrate_tasks;
+        let (cluster, comparison) = calibration::calibrated(folder, step, cluster, tasks)?;
+        let text = cluster.to_toml();
+        if let Some(path) = &self.write_cluster {
+            std::fs::write(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+        output::text(&format!("{comparison}{text}"))
     }
 
     fn counts(&self) -> Vec<u32> {

@@ -14,7 +14,7 @@ pub(super) fn text(all: &[ModePredictions], ideal: f64, workers: u32, cluster: &
         let mut row = vec![own.mode.name().to_owned(), servers(best)];
         row.extend(cells(&best.prediction, ideal));
         row.push(format!("{:.1}", best.prediction.bytes / 1e6));
-        row.push(spent(&best.prediction));
+        row.push(best.prediction.spent_on());
         Some(row)
     });
     let head = [
@@ -27,6 +27,7 @@ pub(super) fn text(all: &[ModePredictions], ideal: f64, workers: u32, cluster: &
         "a step is spent on",
     ];
     text += &table(&head, rows.collect(), &[1, 2, 3, 4, 5]);
+    text += "Efficiency is that to workers which only compute.\n\n";
     for own in all.iter().filter(|own| own.candidates.len() > 1) {
         text += &format!(
             "{} by the number of servers; *: the fewest within 1% of the fastest\n\n",
@@ -41,7 +42,7 @@ pub(super) fn text(all: &[ModePredictions], ideal: f64, workers: u32, cluster: &
             };
             let mut row = vec![format!("{}{star}", candidate.servers)];
             row.extend(cells(&candidate.prediction, ideal));
-            row.push(spent(&candidate.prediction));
+            row.push(candidate.prediction.spent_on());
             row
         });
         let head = [
@@ -94,17 +95,6 @@ fn cells(prediction: &Prediction, ideal: f64) -> [String; 3] {
         format!("{:.1}%", 100.0 * prediction.images_per_second / ideal),
         format!("{:.1}", 1e3 * prediction.seconds),
     ]
-}
-
-/// Uses of 2% of a step and more.
-fn spent(prediction: &Prediction) -> String {
-    let shares = prediction.path.iter();
-    let shares = shares.map(|(of, seconds)| (of.name(), 100.0 * seconds / prediction.seconds));
-    let large = shares.filter(|(_, percent)| *percent >= 2.0);
-    let texts: Vec<String> = large
-        .map(|(of, percent)| format!("{of} {percent:.0}%"))
-        .collect();
-    texts.join(", ")
 }
 
 /// Everything, for programs. Times are seconds.

@@ -55,6 +55,7 @@ pub(super) struct StepArgs {
 enum DataName {
     Imagenet,
     Cifar10,
+    Mnist,
 }
 
 /// Placement of variables on servers.
@@ -77,6 +78,7 @@ fn feed(text: &str) -> Result<(String, Dims), String> {
 }
 
 /// Training step that was loaded.
+#[derive(Clone)]
 pub(super) enum TrainingStep {
     Model {
         step: ModelStep,
@@ -87,9 +89,11 @@ pub(super) enum TrainingStep {
 }
 
 /// Placement of a network's variables.
+#[derive(Clone, Copy)]
 pub(super) struct PlacementChoice(PlacementKind);
 
 /// Graph of a file.
+#[derive(Clone)]
 pub(super) struct GraphFile {
     def: GraphDef,
     origin: String,
@@ -115,6 +119,7 @@ impl StepArgs {
         let data = match self.data_name {
             DataName::Imagenet => Data::ImageNet,
             DataName::Cifar10 => Data::Cifar10,
+            DataName::Mnist => Data::Mnist,
         };
         let step = ModelStep::new(name, data)?.on(cluster);
         Ok(TrainingStep::Model {
@@ -160,6 +165,23 @@ impl TrainingStep {
         }
     }
 
+    /// `true` for modes that can be predicted: a graph in a file has no copies of its variables.
+    pub(super) fn has_mode(&self, mode: ModeChoice) -> bool {
+        match self {
+            TrainingStep::Model { .. } => true,
+            TrainingStep::File(_) => mode != ModeChoice::DistributedReplicated,
+        }
+    }
+
+    /// The same step on so many images of each device. The batch of a graph in a file is in its shapes.
+    pub(super) fn with_batch(&self, batch: u32) -> TrainingStep {
+        let mut changed = self.clone();
+        if let TrainingStep::Model { step, .. } = &mut changed {
+            step.batch = batch;
+        }
+        changed
+    }
+
     /// Template of a worker's step.
     pub(super) fn template(
         &self,
@@ -168,7 +190,13 @@ impl TrainingStep {
         workers: u32,
     ) -> thalweg_simulate::Result<StepTemplate> {
         match self {
-            TrainingStep::File(file) => file.template(servers),
+            TrainingStep::File(file) if self.has_mode(mode) => file.template(servers),
+            TrainingStep::File(file) => {
+                let name = mode.name();
+                Err(file.error(format!(
+                    "{name} is for networks of --model: take another mode"
+                )))
+            }
             TrainingStep::Model {
                 step,
                 kind: PlacementChoice(kind),

@@ -74,7 +74,7 @@ pub(crate) struct Counters {
     pub(crate) failed_parts: NamedCounters,
     /// Failed calls of clients, by code.
     pub(crate) failed_calls: NamedCounters,
-    /// What the program's training loop tells.
+    /// Loss and global step that the program's training loop records.
     pub(crate) training: TrainingGauges,
 }
 

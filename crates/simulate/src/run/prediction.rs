@@ -131,6 +131,17 @@ impl Prediction {
         Some(json!({"traceEvents": events, "displayTimeUnit": "ms"}))
     }
 
+    /// Text of the uses of 2% of a step and more, such as `updating 74%, computing 25%`.
+    pub fn spent_on(&self) -> String {
+        let shares = self.path.iter();
+        let shares = shares.map(|(of, seconds)| (of.name(), 100.0 * seconds / self.seconds));
+        let large = shares.filter(|(_, percent)| *percent >= 2.0);
+        let texts: Vec<String> = large
+            .map(|(of, percent)| format!("{of} {percent:.0}%"))
+            .collect();
+        texts.join(", ")
+    }
+
     /// `true` if [`Prediction::trace`] has a timeline.
     pub fn has_timeline(&self) -> bool {
         self.timeline.is_some()

@@ -7,6 +7,7 @@ use thalweg_graph::{Fact, NodeId, OutputId};
 use thalweg_plan::{TaskPart, TaskPartition};
 
 use super::node_cost::{NodeCost, fact_bytes};
+use crate::cluster::DeviceSpeed;
 
 /// Task of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,6 +122,13 @@ impl StepTemplate {
             own.map(|(.., bytes)| bytes).sum()
         };
         (sum(true), sum(false))
+    }
+
+    /// Seconds of a step that only computes.
+    pub fn computing_seconds(&self, device: &DeviceSpeed) -> f64 {
+        let cost = self.device_cost();
+        let all = cost.flops / device.flops + cost.bytes / device.bandwidth;
+        all / f64::from(self.devices.max(1))
     }
 
     /// Work of all devices of the worker.
