@@ -25,6 +25,13 @@ pub struct Cluster {
     pub input: Option<f64>,
 }
 
+impl Cluster {
+    /// Number of hosts of so many workers.
+    pub fn worker_hosts(&self, workers: u32) -> u32 {
+        self.hosts.unwrap_or(workers).min(workers).max(1)
+    }
+}
+
 /// Hosts of servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerHosts {

@@ -7,7 +7,7 @@ use thalweg_parallel::ServerPlacement;
 
 use crate::cluster::Cluster;
 use crate::error::{Result, SimulateError};
-use crate::run::{Prediction, predict_servers};
+use crate::run::{Prediction, predict_servers, steps};
 use crate::step::{ModelStep, StepTemplate};
 
 /// Predicted step with a number of servers.
@@ -22,7 +22,7 @@ pub struct Candidate {
 /// Numbers of servers to try for so many workers: each up to 4, then four or so in each doubling, and the number of workers.
 ///
 /// ```
-/// assert_eq!(thalweg_simulate::server_counts(10), [1, 2, 3, 4, 5, 6, 7, 8, 10]);
+/// assert_eq!(thalweg_simulate::server_counts(12), [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12]);
 /// ```
 pub fn server_counts(workers: u32) -> Vec<u32> {
     let mut counts = Vec::new();
@@ -52,7 +52,8 @@ pub fn sweep_servers(
 ) -> Result<Vec<Candidate>> {
     let candidate = |&servers: &u32| {
         let template = template(servers)?;
-        let activities = template.items.len().saturating_mul(workers as usize);
+        let steps = steps(cluster.barrier) as usize;
+        let activities = (template.items.len() * steps).saturating_mul(workers as usize);
         if activities > MAX_ACTIVITIES {
             return Err(SimulateError::Size {
                 activities,

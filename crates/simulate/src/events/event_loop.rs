@@ -99,7 +99,6 @@ impl Simulation {
         run.begins[at] = now;
         match self.work[at] {
             Work::Join => self.finish(run, activity, now),
-            Work::Delay { seconds } => run.push(now + seconds, Step::Done(activity)),
             Work::Run { on, seconds } => {
                 let resource = &mut self.resources[on.index()];
                 resource.busy += seconds;

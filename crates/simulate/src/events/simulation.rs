@@ -8,11 +8,6 @@ use super::resource::{Resource, ResourceKind, Sharing};
 pub enum Work {
     /// Nothing: it is done when all that it waits for are.
     Join,
-    /// Passing of time, without a resource.
-    Delay {
-        /// Duration.
-        seconds: f64,
-    },
     /// Use of a resource.
     Run {
         /// Resource.

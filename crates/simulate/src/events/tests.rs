@@ -72,10 +72,12 @@ fn messages_from_many_wait_at_the_port_of_the_receiver() {
 }
 
 #[test]
-fn activities_without_a_resource_pass_time_or_none() {
+fn a_join_ends_with_the_last_that_it_waits_for() {
     let mut s = Simulation::default();
-    let wait = s.add(Work::Delay { seconds: 3.0 }, &[]);
-    let join = s.add(Work::Join, &[wait]);
+    let (a, b) = (s.serial("a"), s.serial("b"));
+    let run = |on, seconds| Work::Run { on, seconds };
+    let (short, long) = (s.add(run(a, 1.0), &[]), s.add(run(b, 3.0), &[]));
+    let join = s.add(Work::Join, &[short, long]);
     let outcome = s.run();
     assert_eq!((outcome.begin(join), outcome.end(join)), (3.0, 3.0));
 }

@@ -84,7 +84,7 @@ pub(super) fn simulate(
     ];
     let images = f64::from(ranks) * f64::from(batch * template.devices);
     if let Some(rate) = cluster.input {
-        let per_host = f64::from(ranks.div_ceil(cluster.hosts.unwrap_or(ranks).min(ranks).max(1)));
+        let per_host = f64::from(ranks.div_ceil(cluster.worker_hosts(ranks)));
         let reading = per_host * f64::from(batch * template.devices) / rate;
         uses.push((ResourceUse::Input, (reading - seconds).max(0.0)));
         seconds = seconds.max(reading);
@@ -107,7 +107,7 @@ fn gradients(
     let mut alone = Hosts::new(cluster, 1, template.devices, 0);
     let slow = straggling::factor(ranks - 1, ranks, cluster.straggling);
     // Tasks that share the processors of a host slow each other down.
-    let per_host = f64::from(ranks.div_ceil(cluster.hosts.unwrap_or(ranks).min(ranks).max(1)));
+    let per_host = f64::from(ranks.div_ceil(cluster.worker_hosts(ranks)));
     let crowded = match cluster.device.gpu {
         true => 1.0,
         false => (per_host / cluster.host.tasks_at_full_speed).max(1.0),
@@ -120,10 +120,8 @@ fn gradients(
         let after: Vec<ActivityId> = item.after.iter().map(|&b| own[b]).collect();
         let id = match item.work {
             ItemWork::Compute(Stream::Device(device), cost) => {
-                let speed = cluster.device;
-                let seconds = cost.flops / speed.flops + cost.bytes / speed.bandwidth;
                 let on = alone.device(0, device);
-                let seconds = seconds * slow * crowded;
+                let seconds = cost.seconds(&cluster.device) * slow * crowded;
                 let id = alone.simulation.add(Work::Run { on, seconds }, &after);
                 computed.push(id);
                 id
@@ -201,7 +199,7 @@ pub(super) fn seconds(
     options: &AllReduceOptions,
 ) -> (f64, f64) {
     let mut hosts = Hosts::new(cluster, ranks, 1, 0);
-    let count = cluster.hosts.unwrap_or(ranks).min(ranks).max(1);
+    let count = cluster.worker_hosts(ranks);
     let local = ranks.div_ceil(count);
     let by_host = options.hierarchical && local > 1;
     let begin: Vec<ActivityId> = (0..ranks)

@@ -79,7 +79,7 @@ pub(super) struct Hosts<'a> {
 impl<'a> Hosts<'a> {
     /// Hosts of so many workers, each with so many devices, and servers.
     pub(super) fn new(cluster: &'a Cluster, workers: u32, devices: u32, servers: u32) -> Hosts<'a> {
-        let worker_hosts = cluster.hosts.unwrap_or(workers).min(workers).max(1);
+        let worker_hosts = cluster.worker_hosts(workers);
         let all = match cluster.servers {
             ServerHosts::Workers => worker_hosts,
             ServerHosts::Own => worker_hosts + servers,

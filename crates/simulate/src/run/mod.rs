@@ -12,6 +12,7 @@ mod tests;
 pub use all_reduce::AllReduceOptions;
 pub use hosts::ResourceUse;
 pub use prediction::Prediction;
+pub(crate) use servers::steps;
 
 use crate::cluster::Cluster;
 use crate::step::StepTemplate;

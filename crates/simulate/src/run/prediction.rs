@@ -125,7 +125,7 @@ impl Prediction {
                     add(out, begin, seconds);
                     add(into, end - seconds, seconds);
                 }
-                Work::Join | Work::Delay { .. } => {}
+                Work::Join => {}
             }
         }
         Some(json!({"traceEvents": events, "displayTimeUnit": "ms"}))
@@ -166,7 +166,6 @@ fn path(outcome: &Outcome, uses: &[ResourceUse], last: ActivityId) -> Vec<(Resou
         let own = end - before;
         match outcome.simulation().work(activity) {
             Work::Join => {}
-            Work::Delay { .. } => add(ResourceUse::Latency, own),
             Work::Run { on, .. } => add(uses[on.index()], own),
             Work::Message {
                 out,

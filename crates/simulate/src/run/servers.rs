@@ -26,12 +26,8 @@ pub(super) fn simulate(
         images: f64::from(batch * template.devices),
         waits_for_barrier: waiting_items(template, cluster.barrier),
     };
-    let steps = match cluster.barrier {
-        Barrier::None => FREE_STEPS,
-        Barrier::Turns | Barrier::Tokens => 1,
-    };
     let mut ends: Vec<Vec<ActivityId>> = Vec::new();
-    for _ in 0..steps {
+    for _ in 0..steps(cluster.barrier) {
         let end = run.step(ends.last().map(Vec::as_slice));
         ends.push(end);
     }
@@ -42,6 +38,14 @@ pub(super) fn simulate(
     };
     let (simulation, uses) = run.hosts.into_parts();
     Prediction::new(simulation.run(), uses, &steps)
+}
+
+/// Number of steps that are simulated.
+pub(crate) fn steps(barrier: Barrier) -> u32 {
+    match barrier {
+        Barrier::None => FREE_STEPS,
+        Barrier::Turns | Barrier::Tokens => 1,
+    }
 }
 
 /// By item: `true` if it runs after the barrier. Values that follow updates are those of all workers.
@@ -134,9 +138,8 @@ impl ServerRun<'_> {
             ItemWork::Copy(bytes) => self.hosts.copy(own, bytes, after),
             ItemWork::Compute(Stream::Host, cost) => self.hosts.update(own, cost.bytes, after),
             ItemWork::Compute(Stream::Device(device), cost) => {
-                let speed = self.hosts.cluster.device;
                 let slow = straggling::factor(worker, self.workers, self.hosts.cluster.straggling);
-                let seconds = slow * (cost.flops / speed.flops + cost.bytes / speed.bandwidth);
+                let seconds = slow * cost.seconds(&self.hosts.cluster.device);
                 let on = self.hosts.device(worker, device);
                 self.hosts.simulation.add(Work::Run { on, seconds }, after)
             }

@@ -5,6 +5,8 @@ use std::ops::{Add, AddAssign};
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Attr, Fact, GraphData, Node};
 
+use crate::cluster::DeviceSpeed;
+
 /// Work of a node or of several nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodeCost {
@@ -32,11 +34,16 @@ impl AddAssign for NodeCost {
 }
 
 impl NodeCost {
+    /// Seconds on a device: the operations at its speed, and then the bytes at its bandwidth.
+    pub fn seconds(&self, device: &DeviceSpeed) -> f64 {
+        self.flops / device.flops + self.bytes / device.bandwidth
+    }
+
     /// Work of a node of a graph whose shapes are known; unknown dimensions count as nothing.
     ///
     /// ```
     /// use thalweg_graph::Graph;
-    /// use thalweg_ops::{MathOps, NewGraph, SourceOps};
+    /// use thalweg_ops::{LinalgOps, NewGraph, SourceOps};
     /// use thalweg_simulate::NodeCost;
     /// use thalweg_tensor::DType;
     ///

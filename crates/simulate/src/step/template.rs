@@ -126,9 +126,7 @@ impl StepTemplate {
 
     /// Seconds of a step that only computes.
     pub fn computing_seconds(&self, device: &DeviceSpeed) -> f64 {
-        let cost = self.device_cost();
-        let all = cost.flops / device.flops + cost.bytes / device.bandwidth;
-        all / f64::from(self.devices.max(1))
+        self.device_cost().seconds(device) / f64::from(self.devices.max(1))
     }
 
     /// Work of all devices of the worker.
