@@ -48,6 +48,7 @@ mod random_imports;
 mod registry;
 mod rnn;
 mod shared_engine;
+mod statistics_ops;
 mod steps;
 mod strategies;
 mod tensor_lists;

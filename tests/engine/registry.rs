@@ -150,6 +150,10 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("HorovodSize", RANKS),
     ("HorovodRank", RANKS),
     ("_Barrier", RANKS),
+    ("_GramMatrix", STATISTICS),
+    ("_TriangularFactor", STATISTICS),
+    ("_NearestCentroids", STATISTICS),
+    ("_ClusterSums", STATISTICS),
     ("CollectiveReduceV2", RANKS),
     ("CollectiveReduceScatterV2", RANKS),
     ("CollectiveGatherV2", RANKS),
@@ -158,6 +162,8 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("CollectiveBcastRecvV2", RANKS),
 ];
 
+const STATISTICS: &str =
+    "TensorFlow has no such op: tests/engine/statistics_ops.rs, and scikit-learn in crates/stats";
 const SESSION_TENSORS: &str =
     "its value lasts over steps: tests/engine/shared_engine.rs, and TensorFlow's client";
 const FIRST_VERSIONS: &str = "of TensorFlow's first versions; the op that took its place has one";

@@ -26,11 +26,13 @@
 //! ```
 
 pub mod batch_norm;
+pub mod centroids;
 pub mod conv;
 mod cpu;
 pub mod depthwise;
 mod epilogue;
 pub mod gemm;
+pub mod gram;
 pub mod isa;
 mod layout;
 pub mod lrn;
@@ -50,5 +52,6 @@ pub use cpu::Cpu;
 pub use epilogue::{Activation, Epilogue};
 pub use isa::{Isa, Vectorize};
 pub use layout::Layout;
+pub use micro_kernel::Tiled;
 pub use scratch::Scratch;
 pub use thread_pool::ThreadPool;

@@ -130,7 +130,7 @@ impl<T> Tiles<T> {
 }
 
 /// The types that have tiles.
-pub trait Tiled: Copy + Sized + 'static {
+pub trait Tiled: bytemuck::Pod {
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn tiles(isa: Isa) -> Tiles<Self>;

@@ -65,12 +65,7 @@ pub fn qr<T: Wide>(isa: Isa, g: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch:
     let (products, taus) = rest.split_at_mut(n.max(inner));
     factors.copy_from_slice(&a[..m * n]);
     for k in 0..g.reflections() {
-        // The rest of column k becomes the diagonal's element and the reflection, which stays there.
-        let mut column = Column(&mut factors[k * n..], n, k);
-        taus[k] = column.reflection();
-        column.copy_to(&mut reflection[k..]);
-        let matrix = Matrix(&mut factors[k * n..], n, k + 1);
-        isa.run(Reflect(matrix, &reflection[k..], taus[k], products));
+        taus[k] = reflect_column(isa, factors, n, k, reflection, products);
     }
     q[..m * inner].fill(T::ZERO);
     (0..m.min(inner)).for_each(|i| q[i * inner + i] = T::ONE);
@@ -84,6 +79,41 @@ pub fn qr<T: Wide>(isa: Isa, g: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch:
     for i in 0..g.reflections() {
         r[i * n + i..(i + 1) * n].copy_from_slice(&factors[i * n + i..(i + 1) * n]);
     }
+}
+
+/// Reduces a matrix of `columns` columns to its triangular factor, where it lies: R fills its first rows, with zeros below
+/// its diagonal. `scratch` has an element for each row and each column.
+///
+/// # Panics
+/// Where the scratch is too small.
+pub fn triangular_factor<T: Wide>(isa: Isa, columns: usize, a: &mut [T], scratch: &mut [T]) {
+    let rows = a.len() / columns.max(1);
+    let (reflection, products) = scratch.split_at_mut(rows);
+    let products = &mut products[..columns];
+    for k in 0..rows.min(columns) {
+        reflect_column(isa, a, columns, k, reflection, products);
+    }
+    for (i, row) in a.chunks_exact_mut(columns.max(1)).enumerate() {
+        row[..i.min(columns)].fill(T::ZERO);
+    }
+}
+
+/// Reflects column `k` onto the diagonal, and the columns behind it. The reflection stays below the diagonal; returns its
+/// factor.
+fn reflect_column<T: Wide>(
+    isa: Isa,
+    factors: &mut [T],
+    n: usize,
+    k: usize,
+    reflection: &mut [T],
+    products: &mut [T],
+) -> T {
+    let mut column = Column(&mut factors[k * n..], n, k);
+    let tau = column.reflection();
+    column.copy_to(&mut reflection[k..]);
+    let matrix = Matrix(&mut factors[k * n..], n, k + 1);
+    isa.run(Reflect(matrix, &reflection[k..], tau, products));
+    tau
 }
 
 /// A column of a matrix: the rows, their length, and which column.

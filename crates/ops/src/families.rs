@@ -6,7 +6,7 @@ use thalweg_device::Op;
 use crate::image;
 use crate::{
     array, collective, data, files, flow, linalg, math, nn, queue, random, reduce, reports, state,
-    strings, training,
+    statistics, strings, training,
 };
 
 /// Lists of ops, by family. An op is registered by its entry in the list of its family.
@@ -32,6 +32,7 @@ static FAMILIES: &[&[&Op]] = &[
     random::OPS,
     state::OPS,
     training::OPS,
+    statistics::OPS,
     strings::OPS,
     files::OPS,
     data::OPS,

@@ -43,6 +43,7 @@ mod random;
 mod reduce;
 mod reports;
 mod state;
+mod statistics;
 mod strings;
 mod support;
 mod training;
@@ -59,6 +60,7 @@ pub use random::{DropoutOps, RandomOps};
 pub use reduce::ReduceOps;
 pub use reports::{SummaryOps, encode as summaries};
 pub use state::{PartitionedVariable, Split, StateOps, Variable};
+pub use statistics::{ClusterOutputs, StatisticsOps};
 pub use thalweg_device::{ReduceOp, Reduction};
 
 /// All ops by name, with their kernels, and the fused ops that only the planner adds.

@@ -115,6 +115,42 @@ impl NpyFile {
         self.made(&self.header.dims[1..], at, &bytes)
     }
 
+    /// Consecutive rows, `first..first + count`, as one tensor. Several threads may read.
+    ///
+    /// # Errors
+    /// [`DataError::Index`]: there is no such row; as [`NpyFile::tensor`].
+    ///
+    /// ```
+    /// use thalweg_data::{NpyFile, write_npy};
+    /// use thalweg_tensor::Tensor;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = std::env::temp_dir().join(format!("block-{}.npy", std::process::id()));
+    /// write_npy(&path, &Tensor::new(&[3, 2], &[1i32, 2, 3, 4, 5, 6])?)?;
+    /// assert_eq!(NpyFile::open(&path)?.block(1, 2)?, Tensor::from([[3i32, 4], [5, 6]]));
+    /// # let _ = std::fs::remove_file(path);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn block(&self, first: u64, count: u64) -> Result<Tensor, DataError> {
+        let len = self.rows();
+        let end = first.checked_add(count).filter(|end| *end <= len);
+        let Some((_, columns)) = self.header.dims.split_first().filter(|_| end.is_some()) else {
+            return Err(DataError::Index {
+                index: first.saturating_add(count),
+                len,
+            });
+        };
+        let row = (self.file.len() - self.data) / len.max(1);
+        let at = self.data + first * row;
+        let bytes = self.file.bytes(at, count * row)?;
+        let dims: Vec<usize> = [count as usize]
+            .into_iter()
+            .chain(columns.iter().copied())
+            .collect();
+        self.made(&dims, at, &bytes)
+    }
+
     fn made(&self, dims: &[usize], at: u64, bytes: &[u8]) -> Result<Tensor, DataError> {
         let made = Tensor::from_bytes(self.header.dtype, dims, bytes);
         made.map_err(|e| self.file.error(at, e.to_string()))
