@@ -7,5 +7,6 @@ mod lost_tasks;
 mod parallel;
 mod partitioned_steps;
 mod sessions;
+mod simulated_steps;
 mod step_options;
 mod synchronous;

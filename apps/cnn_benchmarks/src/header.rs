@@ -2,7 +2,7 @@
 
 use thalweg::parallel::VariableUpdate;
 
-use crate::flags::Compat;
+use crate::flags::{Compat, PlacementKind};
 use crate::settings::Settings;
 
 /// The lines of tf_cnn_benchmarks' header, after a first line with Thalweg's version.
@@ -64,6 +64,10 @@ pub fn lines(settings: &Settings) -> Vec<String> {
     }
     if settings.job().is_some() {
         row("Sync:", truth(settings.in_step()));
+        let placement = flags.extensions.server_placement;
+        if placement != PlacementKind::Greedy {
+            row("Placement:", placement.name().to_owned());
+        }
     }
     if flags.exchange.staged_vars {
         row("Staged vars:", truth(true));

@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use thalweg::layers::losses;
 use thalweg::models::Options;
 use thalweg::parallel::{
-    AllReduce, DataParallel, Decay, LossScale, ParallelError, ParameterDevice, Process, Tower,
-    Training,
+    AllReduce, DataParallel, Decay, LossScale, ParallelError, ParameterDevice, Process,
+    ServerPlacement, Tower, Training, server_variables,
 };
 use thalweg::prelude::*;
 
-use crate::flags::{Algorithm, Consistency, Device};
+use crate::flags::{Algorithm, Consistency, Device, PlacementKind};
 use crate::learning_rate::rate;
 use crate::settings::{Mode, Settings};
 
@@ -39,9 +39,38 @@ pub fn build<'g>(
     process: &Process,
     g: &'g Graph,
 ) -> Result<Network<'g>, ParallelError> {
+    let parallel = parallel(settings)?.on(process);
+    let placement = server_placement(settings, process, &parallel)?;
+    build_on(settings, &parallel.server_placement(placement), g)
+}
+
+/// Placement of variables on the parameter servers.
+fn server_placement(
+    settings: &Settings,
+    process: &Process,
+    parallel: &DataParallel,
+) -> Result<ServerPlacement, ParallelError> {
+    let task = process.task();
+    match (settings.flags.extensions.server_placement, task) {
+        (PlacementKind::RoundRobin, _) => Ok(ServerPlacement::RoundRobin),
+        (PlacementKind::LargestFirst, Some(task)) => {
+            // The sizes of the variables are known once the network is built.
+            let other = Graph::new();
+            build_on(settings, parallel, &other)?;
+            let variables = server_variables(&other);
+            Ok(ServerPlacement::by_cost(variables, task.servers))
+        }
+        (PlacementKind::Greedy | PlacementKind::LargestFirst, _) => Ok(ServerPlacement::Greedy),
+    }
+}
+
+fn build_on<'g>(
+    settings: &Settings,
+    parallel: &DataParallel,
+    g: &'g Graph,
+) -> Result<Network<'g>, ParallelError> {
     g.set_seed(settings.flags.run.tf_random_seed as i64);
     let towers: RefCell<Vec<TowerOutputs<'g>>> = RefCell::default();
-    let parallel = parallel(settings)?.on(process);
     let training = parallel.build(
         g,
         |step| optimizer(settings, step),

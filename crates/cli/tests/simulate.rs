@@ -65,7 +65,18 @@ fn modes_and_numbers_of_servers_are_compared() {
             .contains("parameter servers")
     );
     let trace: Value = serde_json::from_str(&fs::read_to_string(timeline).unwrap()).unwrap();
-    assert!(trace["traceEvents"].as_array().unwrap().len() > 100);
+    let events = trace["traceEvents"].as_array().unwrap();
+    assert!(events.len() > 100);
+    let has_filter = |e: &&Value| {
+        e["args"]["nodes"]
+            .to_string()
+            .contains("Conv2DBackpropFilter")
+    };
+    let filter = events
+        .iter()
+        .find(has_filter)
+        .expect("a gradient of a convolution");
+    assert_eq!(filter["cat"], "computing");
 }
 
 #[test]
@@ -87,6 +98,31 @@ fn the_table_names_the_fastest_and_its_busiest_resource() {
         "{text}"
     );
     assert!(text.contains("The busiest resource is "), "{text}");
+}
+
+#[test]
+fn staged_values_make_steps_with_servers_faster_and_no_others() {
+    let run = |more: &[&str]| -> Value {
+        let output = simulate(&[&RESNET20[..], &["--servers", "1", "--json"], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (plain, staged) = (run(&[]), run(&["--staged"]));
+    let seconds = |of: &Value, mode: usize| {
+        let candidate = &of["modes"][mode]["candidates"][0];
+        candidate["step_seconds"].as_f64().unwrap()
+    };
+    assert!(seconds(&staged, 0) < seconds(&plain, 0), "{staged}");
+    for mode in [1, 2] {
+        assert_eq!(seconds(&staged, mode), seconds(&plain, mode));
+    }
+    let given = ["--staged", "--mode", "all_reduce"];
+    let output = simulate(&[&RESNET20[..], &given].concat());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        text.contains("--staged is of --mode parameter_server"),
+        "{text}"
+    );
 }
 
 #[test]

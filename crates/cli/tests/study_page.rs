@@ -80,6 +80,79 @@ fn a_page_has_outliers_failures_steps_and_traces_and_no_text_becomes_a_tag() {
     assert_eq!(told.matches("<svg").count(), 2, "{told}");
 }
 
+/// Script that tells 100 images/s of one process with a batch of 8, 150 with one server, and 200 with several.
+const SERVERS: &str = r#"#!/bin/sh
+all="$*"
+servers=${all#*--ps_hosts }
+case "$all" in
+    *--job_name\ ps*) exit 0 ;;
+    *--ps_hosts*)
+        case "${servers%% *}" in
+            *,*) speed=200.0 ;;
+            *) speed=150.0 ;;
+        esac ;;
+    *--batch_size=8*) speed=100.0 ;;
+    *) exit 1 ;;
+esac
+echo "{\"total_images_per_sec\":$speed}"
+"#;
+
+#[test]
+fn a_study_with_strong_scaling_divides_the_batch_and_draws_speeds_by_servers() {
+    let folder = Folder::new("study_servers");
+    let (to, script) = (folder.at("to"), folder.at("bench"));
+    fs::write(&script, SERVERS).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let study = |servers: &str, to: &str| {
+        works(&[
+            "study",
+            "--tasks",
+            "1,2",
+            "--servers",
+            servers,
+            "--runs",
+            "1",
+            "--batch-sizes",
+            "8",
+            "--scaling",
+            "strong",
+            "--json",
+            "--to",
+            to,
+            "--",
+            &script,
+        ])
+    };
+    let results: serde_json::Value = serde_json::from_str(&study("1,2", &to)).unwrap();
+    assert_eq!(results["scaling"], "strong");
+    let points = results["points"].as_array().unwrap().iter();
+    let told: Vec<_> = points
+        .map(|p| [&p["tasks"], &p["servers"], &p["batch"], &p["efficiency"]].map(|v| v.as_f64()))
+        .collect();
+    let expected = [
+        [1.0, 0.0, 8.0, 1.0],
+        [1.0, 1.0, 8.0, 1.5],
+        [2.0, 1.0, 4.0, 0.75],
+        [2.0, 2.0, 4.0, 1.0],
+    ];
+    assert_eq!(told, expected.map(|row| row.map(Some)));
+    let drawn = page(&folder);
+    assert!(drawn.contains("strong scaling"), "{drawn}");
+    let caption = "parameter_server, synthetic images, 8 a step of all tasks";
+    assert!(drawn.contains(caption), "{drawn}");
+    // One task has one number of servers, which is no line.
+    let curves = drawn.split("by the number of servers").nth(1).unwrap();
+    let legend = curves.split("</ul>").next().unwrap();
+    assert!(
+        legend.contains("2 tasks") && !legend.contains("1 tasks"),
+        "{legend}"
+    );
+    // A page of one number of servers has no such picture.
+    study("1", &folder.at("one"));
+    let one = fs::read_to_string(folder.join("one/page.html")).unwrap();
+    assert!(!one.contains("by the number of servers"), "{one}");
+}
+
 #[test]
 fn a_study_of_one_point_has_a_page_which_replay_draws_anew_without_a_run() {
     let folder = with_script("study_one_point");

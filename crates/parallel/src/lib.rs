@@ -68,6 +68,7 @@ pub use exchange::{Algorithm, AllReduce, Topology};
 pub use loss_scale::LossScale;
 pub use mode::{ParameterDevice, Reduction, ServerPlacement, Task, VariableUpdate};
 pub use options::DataParallel;
+pub use placement::server_variables;
 pub use process::Process;
 pub use recipe::Decay;
 pub use run::TrainingRun;

@@ -118,6 +118,33 @@ pub enum ServerPlacement {
 }
 
 impl ServerPlacement {
+    /// Plan by cost, such as bytes or seconds of a step: the variable that costs most comes first, each on the server with the
+    /// least cost so far (Graham, 1969). Names decide between equal costs, so that all tasks make the same plan.
+    ///
+    /// ```
+    /// use thalweg_parallel::ServerPlacement;
+    ///
+    /// let variables = [("a", 2.0), ("b", 3.0), ("c", 4.0)].map(|(name, cost)| (name.to_owned(), cost));
+    /// let ServerPlacement::Planned(plan) = ServerPlacement::by_cost(variables, 2) else { unreachable!() };
+    /// assert_eq!((plan["a"], plan["b"], plan["c"]), (1, 1, 0));
+    /// ```
+    pub fn by_cost(
+        variables: impl IntoIterator<Item = (String, f64)>,
+        servers: u32,
+    ) -> ServerPlacement {
+        let mut variables: Vec<(String, f64)> = variables.into_iter().collect();
+        variables.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let mut loads = vec![0.0f64; servers.max(1) as usize];
+        let mut plan = BTreeMap::new();
+        for (name, cost) in variables {
+            let least = (0..loads.len()).min_by(|a, b| loads[*a].total_cmp(&loads[*b]));
+            let server = least.unwrap_or(0);
+            loads[server] += cost;
+            plan.insert(name, server as u32);
+        }
+        ServerPlacement::Planned(Arc::new(plan))
+    }
+
     /// Strategy over so many servers.
     pub fn strategy(&self, servers: u32) -> Box<dyn PsStrategy> {
         match self {

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use thalweg_graph::device::{DeviceFnError, Greedy, PsStrategy};
+use thalweg_graph::device::{DeviceFnError, Greedy, PsStrategy, byte_size_load};
+use thalweg_graph::op::Effect;
 use thalweg_graph::{DeviceScope, DeviceSpec, Graph, Node};
 use thalweg_tensor::sync::Unpoisoned;
 
@@ -12,6 +13,21 @@ use crate::mode::{ParameterDevice, ServerPlacement, Task};
 pub(crate) const SERVERS: &str = "ps";
 /// Ops of variables.
 const VARIABLES: [&str; 3] = ["VarHandleOp", "VariableV2", "Variable"];
+
+/// Variables of a graph that a [`ServerPlacement`] has put on parameter servers: the names of their nodes, and their bytes. Those
+/// that lie beside others, such as slots of optimizers, are not among them.
+pub fn server_variables(g: &Graph) -> Vec<(String, f64)> {
+    let data = g.snapshot();
+    let on_servers = data.nodes().filter(|(_, node)| {
+        node.op.effect == Effect::Handle
+            && node.device.job.as_deref() == Some(SERVERS)
+            && node.colocation.is_empty()
+    });
+    let bytes = |node: &Node| byte_size_load(node).unwrap_or(0.0);
+    on_servers
+        .map(|(_, node)| (node.name.clone(), bytes(node)))
+        .collect()
+}
 
 /// The devices of this process, and those of the variables.
 pub(crate) struct Placement {

@@ -34,7 +34,9 @@ mod step;
 pub use calibrate::{Constant, MeasuredStep, calibrate};
 pub use cluster::{Barrier, Cluster, DeviceSpeed, HostSpeed, LinkSpeed, ServerHosts};
 pub use error::{Result, SimulateError};
-pub use run::{AllReduceOptions, Prediction, ResourceUse, predict_all_reduce, predict_servers};
+pub use run::{
+    AllReduceOptions, Prediction, ResourceUse, Span, predict_all_reduce, predict_servers,
+};
 pub use search::{Candidate, best, placement_by_cost, server_counts, sweep_servers};
 pub use step::{
     Item, ItemWork, ModelStep, NodeCost, StepGraph, StepTemplate, Stream, TemplateTask,

@@ -1,8 +1,5 @@
 //! Search for the best number of servers, and for the placement of variables.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use thalweg_parallel::ServerPlacement;
 
 use crate::cluster::Cluster;
@@ -77,8 +74,7 @@ pub fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     good.min_by_key(|c| c.servers)
 }
 
-/// Places the variables of a network on so many servers by the time that each takes there: the one that takes longest first, each
-/// on the server with the least time so far (Graham, 1969). The result is a device function for
+/// Places the variables of a network on so many servers by the time that each takes there: [`ServerPlacement::by_cost`], for
 /// [`DataParallel::server_placement`](thalweg_parallel::DataParallel::server_placement).
 ///
 /// # Errors
@@ -89,20 +85,11 @@ pub fn placement_by_cost(
     servers: u32,
     workers: u32,
 ) -> Result<ServerPlacement> {
-    let mut variables = step.variables(servers, workers)?;
-    // Times in descending order; names decide between equal ones.
     let seconds =
         |bytes: f64| 2.0 * cluster.network.seconds(bytes) + 3.0 * bytes / cluster.host.bandwidth;
-    variables.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let mut loads = vec![0.0f64; servers.max(1) as usize];
-    let mut plan = BTreeMap::new();
-    for (name, bytes) in variables {
-        let least = (0..loads.len()).min_by(|a, b| loads[*a].total_cmp(&loads[*b]));
-        let server = least.unwrap_or(0);
-        loads[server] += seconds(bytes);
-        plan.insert(name, server as u32);
-    }
-    Ok(ServerPlacement::Planned(Arc::new(plan)))
+    let variables = step.variables(servers, workers)?.into_iter();
+    let costs = variables.map(|(name, bytes)| (name, seconds(bytes)));
+    Ok(ServerPlacement::by_cost(costs, servers))
 }
 
 #[cfg(test)]

@@ -19,6 +19,24 @@ pub enum Scaling {
     Strong,
 }
 
+impl Scaling {
+    /// Batch of the grid that a point is of: that of its tasks, or of all of them together.
+    ///
+    /// ```
+    /// use thalweg_study::{Data, Point, Scaling};
+    ///
+    /// let mode = "horovod".to_owned();
+    /// let point = Point { mode, data: Data::Synthetic, batch: 16, tasks: 4, servers: 0 };
+    /// assert_eq!((Scaling::Weak.grid_batch(&point), Scaling::Strong.grid_batch(&point)), (16, 64));
+    /// ```
+    pub fn grid_batch(self, point: &Point) -> u32 {
+        match self {
+            Scaling::Weak => point.batch,
+            Scaling::Strong => point.batch.saturating_mul(point.tasks),
+        }
+    }
+}
+
 /// Settings of a study, of which all combinations are run.
 #[derive(Clone, Debug)]
 pub struct Grid {

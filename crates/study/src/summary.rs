@@ -1,5 +1,6 @@
 //! Summary of a study: statistics, efficiency and the best number of servers.
 
+use crate::grid::Scaling;
 use crate::outcome::{Outcome, StepShares};
 use crate::point::{Data, Point};
 use crate::run_file::RunRecord;
@@ -50,11 +51,12 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summary of the records of runs at these points.
-    pub fn new(points: &[Point], records: &[RunRecord]) -> Summary {
+    /// Summary of the records of runs at these points. A point is compared to one process with the batch that the scaling
+    /// started from.
+    pub fn new(points: &[Point], records: &[RunRecord], scaling: Scaling) -> Summary {
         let mut all: Vec<PointSummary> = points.iter().map(|p| point_summary(p, records)).collect();
         for at in 0..all.len() {
-            all[at].ideal = ideal(&all, &all[at].point);
+            all[at].ideal = ideal(&all, &all[at].point, scaling);
             all[at].is_best = is_best(&all, at);
         }
         Summary { points: all }
@@ -127,13 +129,14 @@ fn point_summary(point: &Point, records: &[RunRecord]) -> PointSummary {
     }
 }
 
-/// Speed of one process with the same batch and the same images, or with the nearest batch that was measured, times the number
-/// of tasks.
-fn ideal(all: &[PointSummary], point: &Point) -> Option<f64> {
+/// Speed of one process with the batch of the grid and the same images, or with the nearest batch that was measured, times the
+/// number of tasks.
+fn ideal(all: &[PointSummary], point: &Point, scaling: Scaling) -> Option<f64> {
+    let batch = scaling.grid_batch(point);
     let alone = all
         .iter()
         .filter(|other| other.point.is_alone() && other.point.data == point.data)
-        .min_by_key(|other| other.point.batch.abs_diff(point.batch))?;
+        .min_by_key(|other| other.point.batch.abs_diff(batch))?;
     Some(alone.speed?.mean * f64::from(point.tasks))
 }
 
@@ -159,7 +162,33 @@ fn is_best(all: &[PointSummary], at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grid::Scaling;
     use crate::outcome::Speed;
+
+    #[test]
+    fn tasks_that_share_a_batch_are_compared_to_one_process_with_all_of_it() {
+        let with = |batch: u32, tasks: u32, speed: f64| {
+            let mode = if tasks == 1 { "independent" } else { "horovod" };
+            let mut record = record(mode, (tasks, 0), Data::Synthetic, Some(speed));
+            record.point.batch = batch;
+            record
+        };
+        // Batches of 32 and of 64, each of one process and shared by two tasks.
+        let records = [
+            with(32, 1, 100.0),
+            with(64, 1, 120.0),
+            with(16, 2, 150.0),
+            with(32, 2, 180.0),
+        ];
+        let points: Vec<Point> = records.iter().map(|r| r.point.clone()).collect();
+        let efficiencies = |scaling| {
+            let summary = Summary::new(&points, &records, scaling);
+            let all = summary.points.iter().map(|p| p.efficiency().unwrap());
+            all.collect::<Vec<f64>>()
+        };
+        assert_eq!(efficiencies(Scaling::Strong), [1.0, 1.0, 0.75, 0.75]);
+        assert_eq!(efficiencies(Scaling::Weak), [1.0, 1.0, 0.75, 0.9]);
+    }
 
     fn record(
         mode: &str,
@@ -204,7 +233,7 @@ mod tests {
         ];
         let mut points: Vec<Point> = records.iter().map(|r| r.point.clone()).collect();
         points.dedup();
-        let summary = Summary::new(&points, &records);
+        let summary = Summary::new(&points, &records, Scaling::Weak);
         let of = |servers: u32, data: Data| {
             let mut all = summary.points.iter();
             let found = all

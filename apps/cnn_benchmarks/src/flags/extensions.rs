@@ -13,6 +13,28 @@ pub enum Synthetic {
     Patterns,
 }
 
+/// Placement of variables on parameter servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum PlacementKind {
+    /// The server with the fewest bytes, for one variable after the other.
+    Greedy,
+    /// One server after the other.
+    RoundRobin,
+    /// The server with the fewest bytes, for the largest variable first.
+    LargestFirst,
+}
+
+impl PlacementKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            PlacementKind::Greedy => "greedy",
+            PlacementKind::RoundRobin => "round_robin",
+            PlacementKind::LargestFirst => "largest_first",
+        }
+    }
+}
+
 /// The version of tf_cnn_benchmarks whose output is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Compat {
@@ -30,6 +52,9 @@ pub struct ExtensionFlags {
     /// Reduction of the gradients of all towers and workers: mean or sum.
     #[arg(long, default_value = "mean", value_parser = ["mean", "sum"])]
     pub gradient_reduction: String,
+    /// Placement of variables on the parameter servers of a cluster.
+    #[arg(long, value_enum, default_value = "greedy")]
+    pub server_placement: PlacementKind,
     /// Content of the synthetic images.
     #[arg(long, value_enum, default_value = "random")]
     pub synthetic: Synthetic,

@@ -16,7 +16,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, 
 
 pub use devices::{Device, DeviceFlags};
 pub use exchange::{Consistency, ExchangeFlags, Job};
-pub use extensions::{Compat, ExtensionFlags, Synthetic};
+pub use extensions::{Compat, ExtensionFlags, PlacementKind, Synthetic};
 pub use input::InputFlags;
 pub use optimizer::{Algorithm, OptimizerFlags};
 pub use output::OutputFlags;

@@ -6,7 +6,7 @@ use thalweg_simulate::{
     AllReduceOptions, Cluster, Constant, MeasuredStep, calibrate, predict_all_reduce,
     predict_servers,
 };
-use thalweg_study::{Data, Point, PointSummary, RunFile, Summary};
+use thalweg_study::{Data, Point, PointSummary, RunFile, Scaling, Summary};
 
 use super::modes::ModeChoice;
 use super::training_step::TrainingStep;
@@ -30,7 +30,7 @@ pub(super) fn calibrated(
             points.push(record.point.clone());
         }
     }
-    let summary = Summary::new(&points, &records);
+    let summary = Summary::new(&points, &records, Scaling::Weak);
     let mut measured = Vec::new();
     for point in summary.points.iter().filter(|p| p.point.tasks <= tasks) {
         measured.extend(measured_step(point, step)?);

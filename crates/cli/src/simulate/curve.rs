@@ -23,7 +23,7 @@ pub(super) fn draw(
     let lines: Vec<Line> = all
         .iter()
         .zip(INKS.into_iter().cycle())
-        .map(|(own, ink)| Line::solid(own.mode.name(), ink, points(own, f64::from(last))))
+        .map(|(own, ink)| Line::solid(own.name(), ink, points(own, f64::from(last))))
         .collect();
     let points = || lines.iter().flat_map(|line| &line.points);
     let chart = LineChart {

@@ -44,6 +44,9 @@ pub(crate) struct SimulateArgs {
     /// Exchange of gradients
     #[arg(long, value_name = "MODE", default_value = "all")]
     mode: ModeChoice,
+    /// Staged values of parameter_server: workers compute with the values of the step before, and fetch the next ones meanwhile
+    #[arg(long, conflicts_with = "calibrate")]
+    staged: bool,
     /// Folder of a study of this network: calibrates the cluster on its points with few tasks, and compares all of them
     #[arg(long, value_name = "DIR", requires = "model")]
     calibrate: Option<PathBuf>,
@@ -106,6 +109,11 @@ impl SimulateArgs {
         if let Some(folder) = &self.calibrate {
             return self.calibrate(folder, &step, &cluster);
         }
+        if self.staged && !matches!(self.mode, ModeChoice::All | ModeChoice::ParameterServer) {
+            return Err(
+                "--staged is of --mode parameter_server: leave it out, or take that mode".into(),
+            );
+        }
         let modes = ModeChoice::EACH.into_iter();
         let chosen =
             modes.filter(|m| self.mode == ModeChoice::All && step.has_mode(*m) || self.mode == *m);
@@ -160,6 +168,7 @@ impl SimulateArgs {
         cluster: &Cluster,
     ) -> Result<ModePredictions, Failure> {
         let workers = self.workers;
+        let staged = self.staged && mode == ModeChoice::ParameterServer;
         let candidates = match mode {
             ModeChoice::AllReduce => {
                 let template = step.template(ModeChoice::ParameterServer, 1, workers)?;
@@ -172,11 +181,18 @@ impl SimulateArgs {
                 }]
             }
             _ => {
-                let template = |servers| step.template(mode, servers, workers);
+                let template = |servers| {
+                    let template = step.template(mode, servers, workers)?;
+                    Ok(if staged { template.staged() } else { template })
+                };
                 sweep_servers(template, cluster, workers, step.batch(), &self.counts())?
             }
         };
-        Ok(ModePredictions { mode, candidates })
+        Ok(ModePredictions {
+            mode,
+            staged,
+            candidates,
+        })
     }
 
     fn write_timeline(&self, path: &PathBuf, all: &[ModePredictions]) -> Result<(), Failure> {

@@ -37,11 +37,19 @@ impl ModeChoice {
 /// Predictions of a mode.
 pub(super) struct ModePredictions {
     pub(super) mode: ModeChoice,
+    /// `true` with staged values.
+    pub(super) staged: bool,
     /// By number of servers; of all-reduce, one with 0.
     pub(super) candidates: Vec<Candidate>,
 }
 
 impl ModePredictions {
+    /// Name in tables.
+    pub(super) fn name(&self) -> String {
+        let staged = if self.staged { ", staged" } else { "" };
+        format!("{}{staged}", self.mode.name())
+    }
+
     pub(super) fn best(&self) -> Option<&Candidate> {
         best(&self.candidates)
     }

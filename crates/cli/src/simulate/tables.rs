@@ -11,7 +11,7 @@ pub(super) fn text(all: &[ModePredictions], ideal: f64, workers: u32, cluster: &
     let mut text = format!("{workers} workers on {}, predicted\n\n", cluster.name);
     let rows = all.iter().filter_map(|own| {
         let best = own.best()?;
-        let mut row = vec![own.mode.name().to_owned(), servers(best)];
+        let mut row = vec![own.name(), servers(best)];
         row.extend(cells(&best.prediction, ideal));
         row.push(format!("{:.1}", best.prediction.bytes / 1e6));
         row.push(best.prediction.spent_on());
@@ -31,7 +31,7 @@ pub(super) fn text(all: &[ModePredictions], ideal: f64, workers: u32, cluster: &
     for own in all.iter().filter(|own| own.candidates.len() > 1) {
         text += &format!(
             "{} by the number of servers; *: the fewest within 1% of the fastest\n\n",
-            own.mode.name()
+            own.name()
         );
         let chosen = best(&own.candidates).map(|c| c.servers);
         let rows = own.candidates.iter().map(|candidate| {
@@ -72,7 +72,7 @@ fn answer(all: &[ModePredictions]) -> String {
     let (resource, share) = &candidate.prediction.busiest;
     format!(
         "The fastest is {}{with}: {:.0} images/s. The busiest resource is {resource}, for {:.0}% of a step.\n",
-        own.mode.name(),
+        own.name(),
         speed(candidate),
         100.0 * share
     )
@@ -118,6 +118,7 @@ pub(super) fn json(all: &[ModePredictions], ideal: f64, workers: u32) -> Value {
     let modes = all.iter().map(|own| {
         json!({
             "mode": own.mode.name(),
+            "staged": own.staged,
             "best_servers": own.best().map(|c| c.servers),
             "candidates": own.candidates.iter().map(candidate).collect::<Vec<Value>>(),
         })

@@ -55,7 +55,7 @@ impl Results {
             loads: machine::loads(records),
             systems: vec![System {
                 name: String::new(),
-                summary: Summary::new(points, records),
+                summary: Summary::new(points, records, scaling),
             }],
             folder: folder.to_owned(),
         }

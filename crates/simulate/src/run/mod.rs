@@ -8,11 +8,13 @@ mod servers;
 mod straggling;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 pub use all_reduce::AllReduceOptions;
 pub use hosts::ResourceUse;
 pub use prediction::Prediction;
 pub(crate) use servers::steps;
+pub use timeline::Span;
 
 use crate::cluster::Cluster;
 use crate::step::StepTemplate;

@@ -1,12 +1,11 @@
 //! Predictions: the time of a step, and what it is spent on.
 
-use std::collections::BTreeMap;
+use serde_json::Value;
 
-use serde_json::{Value, json};
-
-use crate::events::{ActivityId, Outcome, ResourceId, Work};
+use crate::events::{ActivityId, Outcome, Work};
 
 use super::hosts::ResourceUse;
+use super::timeline::{Span, Timeline};
 
 /// Ends of simulated steps.
 pub(super) struct Steps {
@@ -32,11 +31,12 @@ pub struct Prediction {
     /// Bytes that leave hosts in a step.
     pub bytes: f64,
     /// Times of all activities; `None` of a step that was put together from several simulations.
-    timeline: Option<(Outcome, Vec<ResourceUse>)>,
+    timeline: Option<Timeline>,
 }
 
 impl Prediction {
-    pub(super) fn new(outcome: Outcome, uses: Vec<ResourceUse>, steps: &Steps) -> Prediction {
+    pub(super) fn new(timeline: Timeline, steps: &Steps) -> Prediction {
+        let (outcome, uses) = (&timeline.outcome, &timeline.uses);
         let end = |ends: &Vec<ActivityId>| {
             let all = ends.iter().map(|&e| outcome.end(e));
             all.fold(0.0, f64::max)
@@ -49,7 +49,7 @@ impl Prediction {
         };
         let newest = steps.ends.iter().flatten().copied();
         let newest = newest.max_by(|a, b| outcome.end(*a).total_cmp(&outcome.end(*b)));
-        let path = newest.map(|last| path(&outcome, &uses, last));
+        let path = newest.map(|last| path(outcome, uses, last));
         let simulation = outcome.simulation();
         let busiest = simulation
             .resources()
@@ -66,7 +66,7 @@ impl Prediction {
             path: path.unwrap_or_default(),
             busiest: busiest.unwrap_or_default(),
             bytes: steps.bytes,
-            timeline: Some((outcome, uses)),
+            timeline: Some(timeline),
         }
     }
 
@@ -95,40 +95,13 @@ impl Prediction {
     ///
     /// [`TRACED_RESOURCES`]: Prediction::TRACED_RESOURCES
     pub fn trace(&self) -> Option<Value> {
-        let (outcome, uses) = self.timeline.as_ref()?;
-        let simulation = outcome.simulation();
-        let used = simulation.resources().filter(|r| outcome.busy(*r) > 0.0);
-        let rows: BTreeMap<ResourceId, usize> = used
-            .take(Self::TRACED_RESOURCES)
-            .enumerate()
-            .map(|(row, id)| (id, row))
-            .collect();
-        let mut events: Vec<Value> = rows
-            .iter()
-            .map(|(id, row)| {
-                json!({"ph": "M", "name": "thread_name", "pid": 1, "tid": row, "args": {"name": simulation.name(*id)}})
-            })
-            .collect();
-        let mut add = |on: ResourceId, begin: f64, seconds: f64| {
-            if let Some(row) = rows.get(&on).filter(|_| seconds > 0.0) {
-                let name = uses[on.index()].name();
-                events.push(json!({"ph": "X", "name": name, "pid": 1, "tid": row, "ts": begin * 1e6, "dur": seconds * 1e6}));
-            }
-        };
-        for activity in simulation.activities() {
-            let (begin, end) = (outcome.begin(activity), outcome.end(activity));
-            match simulation.work(activity) {
-                Work::Run { on, .. } => add(on, begin, end - begin),
-                Work::Message {
-                    out, into, seconds, ..
-                } => {
-                    add(out, begin, seconds);
-                    add(into, end - seconds, seconds);
-                }
-                Work::Join => {}
-            }
-        }
-        Some(json!({"traceEvents": events, "displayTimeUnit": "ms"}))
+        let timeline = self.timeline.as_ref()?;
+        Some(timeline.trace(Self::TRACED_RESOURCES))
+    }
+
+    /// Spans of the timeline, in no particular order; none of a step that was put together from several simulations.
+    pub fn spans(&self) -> impl Iterator<Item = Span<'_>> {
+        self.timeline.iter().flat_map(Timeline::spans)
     }
 
     /// Text of the uses of 2% of a step and more, such as `updating 74%, computing 25%`.

@@ -7,6 +7,7 @@ use crate::step::{Item, ItemWork, StepTemplate, Stream, TemplateTask};
 use super::hosts::Hosts;
 use super::prediction::{Prediction, Steps};
 use super::straggling;
+use super::timeline::Timeline;
 
 /// Number of steps that are simulated if workers do not wait for each other, so that they get out of step.
 const FREE_STEPS: u32 = 4;
@@ -22,6 +23,7 @@ pub(super) fn simulate(
     let mut run = ServerRun {
         template,
         hosts,
+        activities: Vec::new(),
         workers,
         images: f64::from(batch * template.devices),
         waits_for_barrier: waiting_items(template, cluster.barrier),
@@ -37,7 +39,13 @@ pub(super) fn simulate(
         ends,
     };
     let (simulation, uses) = run.hosts.into_parts();
-    Prediction::new(simulation.run(), uses, &steps)
+    let timeline = Timeline {
+        outcome: simulation.run(),
+        uses,
+        items: run.activities,
+        nodes: template.items.iter().map(|i| i.nodes.clone()).collect(),
+    };
+    Prediction::new(timeline, &steps)
 }
 
 /// Number of steps that are simulated.
@@ -66,6 +74,8 @@ struct ServerRun<'a> {
     /// Images of a step of a worker.
     images: f64,
     waits_for_barrier: Vec<bool>,
+    /// Activities of items, and the numbers of the items.
+    activities: Vec<(ActivityId, u32)>,
 }
 
 impl ServerRun<'_> {
@@ -119,6 +129,7 @@ impl ServerRun<'_> {
             }
             let id = self.item(worker, item, &after);
             own[number] = Some(id);
+            self.activities.push((id, number as u32));
             added.push(id);
         }
         added

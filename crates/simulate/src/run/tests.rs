@@ -50,6 +50,7 @@ fn one_variable() -> StepTemplate {
         work,
         after: after.to_vec(),
         follows_worker: false,
+        nodes: Vec::new(),
     };
     let cost = NodeCost {
         flops: 2e9,
@@ -105,6 +106,45 @@ fn workers_share_the_ports_of_a_server() {
         assert_near(predicted.seconds, f64::from(workers) + 2.0 + 1.0);
         assert_eq!(predicted.bytes, 2e6 * f64::from(workers));
     }
+}
+
+#[test]
+fn a_worker_with_staged_values_fetches_the_next_ones_while_it_computes() {
+    let staged = one_variable().staged();
+    // Values of n s for all workers beside 2 s of computing; then the gradients pass the server's port.
+    for workers in [1, 2, 5] {
+        let predicted = predict_servers(&staged, &cluster(), workers, 8);
+        assert_near(predicted.seconds, 2.0 + f64::from(workers));
+        assert_eq!(predicted.bytes, 2e6 * f64::from(workers));
+    }
+    // A value that takes longer than all else is what a step waits for.
+    let mut slow = one_variable();
+    slow.items[0].work = ItemWork::Message(TemplateTask::Worker, 4e6);
+    assert_near(predict_servers(&slow, &cluster(), 1, 8).seconds, 7.0);
+    assert_near(
+        predict_servers(&slow.staged(), &cluster(), 1, 8).seconds,
+        4.0,
+    );
+}
+
+#[test]
+fn staged_values_of_a_network_hide_the_fetch_and_move_the_same_bytes() {
+    let template = resnet20(2, 2, 1, VariableUpdate::ParameterServer);
+    let mut cluster = cluster();
+    cluster.device.flops = 1e11;
+    let predicted = predict_servers(&template, &cluster, 2, 8);
+    let staged = predict_servers(&template.clone().staged(), &cluster, 2, 8);
+    assert_eq!(staged.bytes, predicted.bytes);
+    assert!(
+        staged.seconds < predicted.seconds,
+        "{} {}",
+        staged.seconds,
+        predicted.seconds
+    );
+    // Copies of updated values follow the worker's gradients: there is nothing to stage.
+    let copies = resnet20(2, 2, 1, VariableUpdate::DistributedReplicated);
+    let seconds = |template| predict_servers(&template, &cluster, 2, 8).seconds;
+    assert_eq!(seconds(copies.clone().staged()), seconds(copies));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod model_step;
 mod node_cost;
 mod template;
+mod template_builder;
 
 pub use model_step::{ModelStep, StepGraph};
 pub use node_cost::NodeCost;

@@ -1,18 +1,19 @@
 //! Training step of a network of the models crate, on a worker of a cluster.
 
 use thalweg_device::{Cpu, Device, Files};
-use thalweg_graph::device::byte_size_load;
-use thalweg_graph::op::Effect;
-use thalweg_graph::{DeviceSpec, Graph, Node, Output, OutputId};
+use thalweg_graph::{DeviceSpec, Graph, Output, OutputId};
 use thalweg_layers::losses;
 use thalweg_models::{Data, Model, Options};
 use thalweg_ops::{DataFormat, NewGraph, OpSet, SourceOps};
 use thalweg_optim::GradientDescent;
-use thalweg_parallel::{DataParallel, ServerPlacement, Task, Tower, VariableUpdate};
+use thalweg_parallel::{
+    DataParallel, ServerPlacement, Task, Tower, VariableUpdate, server_variables,
+};
 use thalweg_plan::{Fetch, Machine, Parallel, PlanOptions, TaskPartitioner};
 use thalweg_tensor::{DType, Dims};
 
-use super::template::{DevicePlace, StepTemplate, Stream, TemplateTask};
+use super::template::{StepTemplate, Stream, TemplateTask};
+use super::template_builder::{DevicePlace, template_of};
 use crate::cluster::Cluster;
 use crate::error::{Result, SimulateError};
 
@@ -86,14 +87,7 @@ impl ModelStep {
     pub fn variables(&self, servers: u32, workers: u32) -> Result<Vec<(String, f64)>> {
         let graph = Graph::new();
         self.build(&graph, servers, workers)?;
-        let data = graph.snapshot();
-        let on_servers = data.nodes().filter(|(_, node)| {
-            node.op.effect == Effect::Handle && node.device.job.as_deref() == Some("ps")
-        });
-        let bytes = |node: &Node| byte_size_load(node).unwrap_or(0.0);
-        Ok(on_servers
-            .map(|(_, node)| (node.name.clone(), bytes(node)))
-            .collect())
+        Ok(server_variables(&graph))
     }
 
     /// Builds the graph of the first worker.
@@ -200,7 +194,7 @@ impl StepGraph<'_> {
         };
         let partitioner = TaskPartitioner::new(machine, options, names);
         let cut = partitioner.cut(&self.graph.snapshot(), &self.fetches, &self.feeds)?;
-        let template = StepTemplate::of(&cut, &places, &tasks);
+        let template = template_of(&cut, &places, &tasks);
         match template.worker_bytes().0 > 0.0 {
             true => Ok(template),
             false => Err(SimulateError::NoUpdate),

@@ -42,10 +42,7 @@ pub(super) fn of_study(summary: &Summary, scaling: Scaling) -> Result<String, Fa
 /// A series for each mode, kind of images and batch: with the best number of servers for each number of tasks. One process
 /// alone is the start of a line whose mode has no other point of one task.
 fn series(summary: &Summary, scaling: Scaling) -> Vec<Series<'_>> {
-    let batch = |point: &Point| match scaling {
-        Scaling::Weak => point.batch,
-        Scaling::Strong => point.batch.saturating_mul(point.tasks),
-    };
+    let batch = |point: &Point| scaling.grid_batch(point);
     let key = |point: &Point| (point.mode.clone(), point.data, batch(point));
     let measured = || summary.points.iter().filter(|p| p.speed.is_some());
     let has_others = measured().any(|p| !p.point.is_alone());
@@ -90,11 +87,10 @@ pub(super) fn overheads(summary: &Summary, points: &[&PointSummary]) -> Vec<(f64
 /// Images/s by tasks, with the ideal and the predicted speeds. Both axes are logarithmic.
 pub(super) fn speeds(caption: &str, unit: &str, all: &[Series<'_>]) -> Result<String, Failure> {
     let mut lines: Vec<Line> = Vec::new();
+    let tasks = |p: &PointSummary| f64::from(p.point.tasks);
     let of = |s: &Series<'_>, y: fn(&PointSummary) -> Option<f64>| -> Vec<(f64, f64)> {
         let points = s.points.iter();
-        points
-            .filter_map(|p| Some((f64::from(p.point.tasks), y(p)?)))
-            .collect()
+        points.filter_map(|p| Some((tasks(p), y(p)?))).collect()
     };
     for series in all {
         let ideal = of(series, |p| p.ideal);
@@ -104,37 +100,54 @@ pub(super) fn speeds(caption: &str, unit: &str, all: &[Series<'_>]) -> Result<St
         }
     }
     for (series, ink) in all.iter().zip(INKS.into_iter().cycle()) {
-        let mut line = Line::solid(&series.name, ink, of(series, |p| p.speed.map(|s| s.mean)));
-        line.intervals = series.points.iter().filter_map(|p| interval(p)).collect();
-        lines.push(line);
-        let predicted = of(series, |p| p.predicted);
-        if !predicted.is_empty() {
-            lines.push(Line::dashed(
-                format!("{}, predicted", series.name),
-                ink,
-                predicted,
-            ));
-        }
+        lines.extend(speed_lines(series, ink, &tasks));
     }
+    speed_figure(caption, unit, lines)
+}
+
+/// Line of the measured speeds of a series with their intervals, and one of the predicted speeds if there are any.
+pub(super) fn speed_lines(
+    series: &Series<'_>,
+    ink: RGBColor,
+    x: &dyn Fn(&PointSummary) -> f64,
+) -> Vec<Line> {
+    let of = |y: fn(&PointSummary) -> Option<f64>| -> Vec<(f64, f64)> {
+        let points = series.points.iter();
+        points.filter_map(|p| Some((x(p), y(p)?))).collect()
+    };
+    let mut line = Line::solid(&series.name, ink, of(|p| p.speed.map(|s| s.mean)));
+    let intervals = series.points.iter();
+    line.intervals = intervals
+        .filter_map(|p| Some((x(p), interval(p)?)))
+        .collect();
+    let mut lines = vec![line];
+    let predicted = of(|p| p.predicted);
+    if !predicted.is_empty() {
+        let name = format!("{}, predicted", series.name);
+        lines.push(Line::dashed(name, ink, predicted));
+    }
+    lines
+}
+
+/// Figure of images/s, on logarithmic axes.
+///
+/// # Errors
+/// It cannot be drawn.
+pub(super) fn speed_figure(caption: &str, unit: &str, lines: Vec<Line>) -> Result<String, Failure> {
     let ends = lines.iter().flat_map(|l| &l.intervals).flat_map(|i| i.1);
     let values = lines.iter().flat_map(|l| &l.points).map(|p| p.1);
     let values: Vec<f64> = values.chain(ends).collect();
-    figure(
-        caption,
-        unit,
-        Axis::logarithmic("images/s", values.into_iter()),
-        lines,
-    )
+    let y = Axis::logarithmic("images/s", values.into_iter());
+    figure(caption, unit, y, lines)
 }
 
 /// Interval of a point's mean.
-fn interval(point: &PointSummary) -> Option<(f64, [f64; 2])> {
+fn interval(point: &PointSummary) -> Option<[f64; 2]> {
     let speed = point.speed?;
     let half = speed.confidence?;
     // A logarithmic axis has no zero.
     let low = (speed.mean - half).max(0.1 * speed.mean);
-    let ends = [low, speed.mean + half];
-    Some((f64::from(point.point.tasks), ends))
+    Some([low, speed.mean + half])
 }
 
 /// Efficiencies by tasks.

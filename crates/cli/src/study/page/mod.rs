@@ -4,6 +4,7 @@ mod about;
 mod figures;
 mod html_table;
 mod report;
+mod server_curves;
 mod step_parts;
 mod study_tables;
 
@@ -26,6 +27,7 @@ pub(super) fn page(results: &Results) -> Result<String, Failure> {
             let sections = [
                 study_tables::best_points(summary),
                 figures::of_study(summary, results.scaling)?,
+                server_curves::section(summary, results.scaling)?,
                 step_parts::section(summary),
                 study_tables::all_points(results, summary),
                 study_tables::remarks(summary),

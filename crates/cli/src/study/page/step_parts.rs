@@ -5,6 +5,7 @@ use thalweg_study::{PointSummary, Summary};
 
 use super::figures::css;
 use super::html_table::{Row, table};
+use super::study_tables::{SETTINGS, setting_cells};
 use crate::figure::{GREY, INKS};
 use crate::html::escaped;
 
@@ -26,7 +27,8 @@ pub(super) fn section(summary: &Summary) -> String {
             escaped(name)
         )
     });
-    let mut head = vec!["mode", "data", "#batch", "#servers", "#tasks", "#ms a step"];
+    let mut head = SETTINGS.to_vec();
+    head.push("#ms a step");
     let columns = names.map(|name| format!("#{name}"));
     head.extend(columns.iter().map(String::as_str));
     head.push("");
@@ -44,14 +46,8 @@ fn row(point: &PointSummary) -> Option<Row> {
     let (of, step) = (&point.point, point.step?);
     let images = f64::from(of.batch) * f64::from(of.tasks);
     let step_ms = point.speed.map(|speed| 1e3 * images / speed.mean);
-    let mut cells = vec![
-        of.mode.clone(),
-        of.data.to_string(),
-        of.batch.to_string(),
-        of.servers.to_string(),
-        of.tasks.to_string(),
-        step_ms.map_or(String::new(), |ms| format!("{ms:.1}")),
-    ];
+    let mut cells = setting_cells(of);
+    cells.push(step_ms.map_or(String::new(), |ms| format!("{ms:.1}")));
     let parts = step.parts();
     cells.extend(parts.map(|(_, share)| format!("{:.1}%", 100.0 * share)));
     let mut row = Row::of("", cells);

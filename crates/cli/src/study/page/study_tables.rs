@@ -6,6 +6,20 @@ use super::html_table::{Row, percent, rate, table};
 use crate::html::escaped;
 use crate::study::results::Results;
 
+/// Heads of the columns of a point's settings.
+pub(super) const SETTINGS: [&str; 5] = ["mode", "data", "#batch", "#servers", "#tasks"];
+
+/// Cells of a point's settings, in the order of [`SETTINGS`].
+pub(super) fn setting_cells(of: &Point) -> Vec<String> {
+    vec![
+        of.mode.clone(),
+        of.data.to_string(),
+        of.batch.to_string(),
+        of.servers.to_string(),
+        of.tasks.to_string(),
+    ]
+}
+
 /// Table of the settings with the highest speed for each number of tasks.
 pub(super) fn best_points(summary: &Summary) -> String {
     let mut kinds: Vec<&Point> = Vec::new();
@@ -67,8 +81,8 @@ pub(super) fn peaks(
 /// Table of all points, with links to their traces.
 pub(super) fn all_points(results: &Results, summary: &Summary) -> String {
     let is_predicted = summary.points.iter().any(|p| p.predicted.is_some());
-    let mut head = vec!["mode", "data", "#batch", "#servers", "#tasks", "#images/s"];
-    head.extend(["#± 95%", "#median", "#least", "#most"]);
+    let mut head = SETTINGS.to_vec();
+    head.extend(["#images/s", "#± 95%", "#median", "#least", "#most"]);
     head.extend(["#runs", "#outliers", "#failed", "#efficiency"]);
     if is_predicted {
         head.extend(["#predicted", "#error"]);
@@ -77,12 +91,8 @@ pub(super) fn all_points(results: &Results, summary: &Summary) -> String {
     let mut has_trace = false;
     let rows = summary.points.iter().map(|point| {
         let (of, speed) = (&point.point, point.speed);
-        let mut cells = vec![
-            of.mode.clone(),
-            of.data.to_string(),
-            of.batch.to_string(),
-            of.servers.to_string(),
-            of.tasks.to_string(),
+        let mut cells = setting_cells(of);
+        cells.extend([
             speed.map_or("failed".to_owned(), |s| format!("{:.2}", s.mean)),
             rate(speed.and_then(|s| s.confidence)),
             rate(speed.map(|s| s.median)),
@@ -92,7 +102,7 @@ pub(super) fn all_points(results: &Results, summary: &Summary) -> String {
             speed.map_or(0, |s| s.outliers).to_string(),
             point.failures.len().to_string(),
             percent(point.efficiency()),
-        ];
+        ]);
         if is_predicted {
             cells.push(rate(point.predicted));
             cells.push(percent(point.prediction_error()));
