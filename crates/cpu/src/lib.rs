@@ -35,6 +35,7 @@ pub mod gemm;
 pub mod gram;
 pub mod isa;
 mod layout;
+pub mod linalg;
 pub mod lrn;
 mod micro_kernel;
 pub mod number;

@@ -64,8 +64,8 @@ pub fn qr<T: Wide>(isa: Isa, g: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch:
     let (reflection, rest) = rest.split_at_mut(m);
     let (products, taus) = rest.split_at_mut(n.max(inner));
     factors.copy_from_slice(&a[..m * n]);
-    for k in 0..g.reflections() {
-        taus[k] = reflect_column(isa, factors, n, k, reflection, products);
+    for (k, tau) in taus.iter_mut().enumerate().take(g.reflections()) {
+        *tau = reflect_column(isa, factors, n, k, reflection, products);
     }
     q[..m * inner].fill(T::ZERO);
     (0..m.min(inner)).for_each(|i| q[i * inner + i] = T::ONE);
