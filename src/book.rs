@@ -34,6 +34,10 @@ struct Training;
 #[doc = include_str!("../docs/book/data.md")]
 struct Data;
 
+#[cfg(all(feature = "csv", feature = "stats"))]
+#[doc = include_str!("../docs/book/statistics.md")]
+struct Statistics;
+
 #[doc = include_str!("../docs/book/models.md")]
 struct Models;
 

@@ -39,6 +39,7 @@
 //! | `hvd` (feature `hvd`) | Horovod's API: ranks that average gradients by all-reduce |
 //! | `collective` (feature `hvd`) | ranks, links between them, collectives |
 //! | `parallel` (feature `hvd`) | one model on several devices or tasks |
+//! | `stats` (feature `stats`) | linear regression and K-means |
 //! | `models` (feature `models`) | convolutional networks of tf_cnn_benchmarks |
 //! | [`checkpoint`] | files of weights |
 //! | [`summary`] | event files for TensorBoard |
@@ -71,6 +72,8 @@ pub use thalweg_optim as optim;
 #[cfg(feature = "hvd")]
 pub use thalweg_parallel as parallel;
 pub use thalweg_session::gradient_check;
+#[cfg(feature = "stats")]
+pub use thalweg_stats as stats;
 pub use thalweg_summary as summary;
 pub use thalweg_tensor as tensor;
 

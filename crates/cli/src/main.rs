@@ -25,6 +25,7 @@ mod run;
 mod server;
 mod simulate;
 mod statistics;
+mod stats;
 mod study;
 mod table;
 mod top;
@@ -59,6 +60,7 @@ enum Command {
     Top(top::Top),
     Study(study::StudyArgs),
     Simulate(simulate::SimulateArgs),
+    Stats(stats::StatsArgs),
     Bench(bench::Bench),
     Protect(protect::Protect),
 }
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
         },
         Command::Study(study) => study.run(),
         Command::Simulate(simulate) => simulate.run(),
+        Command::Stats(stats) => stats.run(),
         Command::Bench(bench) => bench.run(),
     };
     match result {

@@ -32,6 +32,7 @@ const LAYERS: &[&str] = &[
     "thalweg-summary",
     "thalweg-train",
     "thalweg-hvd",
+    "thalweg-stats",
     "thalweg-dist",
     "thalweg-parallel",
     "thalweg-simulate",

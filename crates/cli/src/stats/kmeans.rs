@@ -1,0 +1,167 @@
+//! `thalweg stats kmeans`: K-means.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use thalweg_data::{NpyFile, write_npy};
+use thalweg_hvd::Hvd;
+use thalweg_stats::{KMeans, KMeansModel, Start};
+use thalweg_tensor::{Tensor, dispatch};
+
+use super::curve;
+use super::data::DataArgs;
+use crate::failure::Failure;
+use crate::figure::svg_file;
+use crate::output;
+use crate::output_file::check_output_file;
+use crate::progress::Progress;
+
+/// Centroids that the text shows, and their columns.
+const SHOWN: usize = 10;
+
+/// Start of K-means.
+#[derive(Clone, Copy, ValueEnum)]
+enum Init {
+    /// k-means++: a pass for each centroid
+    #[value(name = "plusplus")]
+    PlusPlus,
+    /// k-means||: a few passes for all
+    #[value(name = "parallel")]
+    Parallel,
+}
+
+/// K-means
+#[derive(Args)]
+pub(super) struct Kmeans {
+    #[command(flatten)]
+    data: DataArgs,
+    /// Number of clusters
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    clusters: u32,
+    /// Limit of iterations
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    iterations: u32,
+    /// Moves of the centroids at which iterations end, as a share of the variance
+    #[arg(long, value_name = "T", default_value_t = 1e-4)]
+    tolerance: f64,
+    /// Centroids to begin with
+    #[arg(long, value_name = "START", default_value = "plusplus")]
+    init: Init,
+    /// Begin with the centroids of this file
+    #[arg(long, value_name = "FILE.npy", conflicts_with = "init")]
+    start: Option<PathBuf>,
+    /// Number of starts; the fit with the least inertia is taken
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    starts: u32,
+    /// Draw the inertia by iteration
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Write the centroids
+    #[arg(long, value_name = "FILE.npy")]
+    save: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Kmeans {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        self.save.as_deref().map_or(Ok(()), check_output_file)?;
+        self.plot.as_deref().map_or(Ok(()), svg_file::check)?;
+        let hvd = Hvd::init()?;
+        let start = match (&self.start, self.init) {
+            (Some(path), _) => Start::Given(NpyFile::open(path)?.tensor()?),
+            (None, Init::PlusPlus) => Start::PlusPlus,
+            (None, Init::Parallel) => Start::Parallel {
+                rounds: 5,
+                oversampling: 2.0,
+            },
+        };
+        let rows = self.data.rows(&hvd, 0, self.clusters as usize)?;
+        let limit = u64::from(self.iterations);
+        let progress = Arc::new(Progress::new("iteration", limit, hvd.rank() != 0));
+        let bar = progress.clone();
+        let kmeans = KMeans::new(self.clusters as usize)
+            .start(start)
+            .starts(self.starts as usize)
+            .seed(self.data.seed)
+            .max_iterations(self.iterations as usize)
+            .tolerance(self.tolerance)
+            .on_iteration(move |iteration| bar.at(iteration.number as u64));
+        let begun = Instant::now();
+        let model = kmeans.fit(&hvd, &*rows)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        drop((kmeans, progress));
+        if hvd.rank() != 0 {
+            return Ok(());
+        }
+        if let Some(path) = &self.save {
+            write_npy(path, &model.centroids)?;
+        }
+        if let Some(path) = &self.plot {
+            curve::draw(path, &model.history)?;
+        }
+        output::text(&match self.json {
+            true => format!("{:#}\n", json_of(&model, seconds, hvd.size())),
+            false => text_of(&model, seconds, hvd.size()),
+        })
+    }
+}
+
+/// The centroids as rows of `f64`.
+fn centroids(model: &KMeansModel) -> Vec<Vec<f64>> {
+    let columns = model.centroids.dims().get(1).copied().unwrap_or(0).max(1);
+    let all = numbers(&model.centroids);
+    all.chunks(columns).map(<[f64]>::to_vec).collect()
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f64> {
+    dispatch!(tensor.dtype(), [F32 F64], T => {
+        tensor.as_slice::<T>().unwrap_or_default().iter().map(|x| f64::from(*x)).collect()
+    }, else Vec::new())
+}
+
+fn json_of(model: &KMeansModel, seconds: f64, ranks: usize) -> Value {
+    json!({
+        "centroids": centroids(model),
+        "inertia": model.inertia,
+        "iterations": model.iterations,
+        "converged": model.converged,
+        "history": model.history,
+        "ranks": ranks,
+        "seconds": seconds,
+    })
+}
+
+fn text_of(model: &KMeansModel, seconds: f64, ranks: usize) -> String {
+    let all = centroids(model);
+    let end = match model.converged {
+        true => "converged",
+        false => "ended at the limit of iterations",
+    };
+    let mut text = format!(
+        "{} clusters on {ranks} ranks in {seconds:.3} s: {end} after {} iterations, inertia {:.6e}\n",
+        all.len(),
+        model.iterations,
+        model.inertia
+    );
+    for (number, centroid) in all.iter().take(SHOWN).enumerate() {
+        let shown: Vec<String> = centroid
+            .iter()
+            .take(SHOWN)
+            .map(|x| format!("{x:.4}"))
+            .collect();
+        let more = if centroid.len() > SHOWN { " ..." } else { "" };
+        text.push_str(&format!("{number:4}  {}{more}\n", shown.join(" ")));
+    }
+    if all.len() > SHOWN {
+        text.push_str(&format!(
+            "... {} more: --json or --save has all\n",
+            all.len() - SHOWN
+        ));
+    }
+    text
+}

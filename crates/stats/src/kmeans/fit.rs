@@ -1,0 +1,185 @@
+//! Lloyd's algorithm from one or several starts.
+
+use thalweg_graph::Graph;
+use thalweg_hvd::Hvd;
+use thalweg_ops::{NewGraph, StateOps};
+use thalweg_session::SessionOptions;
+use thalweg_tensor::{DType, Tensor};
+
+use super::centroids::{narrowed, widened};
+use super::graph::{Nodes, Steps};
+use super::model::KMeansModel;
+use super::relocate::fill_empty_clusters;
+use super::start::Draw;
+use super::{Iteration, KMeans, Start};
+use crate::error::StatsError;
+use crate::passes::{over_blocks, session};
+use crate::rows::RowBlocks;
+
+/// Fits the rows of all ranks.
+pub(super) fn fit(
+    kmeans: &KMeans,
+    hvd: &Hvd,
+    rows: &dyn RowBlocks,
+    dims: usize,
+    options: &SessionOptions,
+) -> Result<KMeansModel, StatsError> {
+    let k = kmeans.clusters;
+    if let Start::Given(given) = &kmeans.start
+        && (given.dims() != [k, dims] || !matches!(given.dtype(), DType::F32 | DType::F64))
+    {
+        return Err(StatsError::invalid(format!(
+            "the given centroids are {} of {}: {k} clusters of {dims} columns need f32 or f64 of [{k}, {dims}]",
+            given.shape(),
+            given.dtype()
+        )));
+    }
+    let g = Graph::new();
+    let nodes = Nodes::new(&g, rows.dtype(), k, dims);
+    let session = session(hvd, &g, options)?;
+    session.run(g.initializers(), [])?;
+    let mut steps = Steps::new(&nodes, &session, [k, dims])?;
+
+    let least_shift = match kmeans.tolerance {
+        0.0 => 0.0,
+        tolerance => tolerance * mean_variance(&mut steps, rows, dims)?,
+    };
+    let mut best: Option<KMeansModel> = None;
+    // Given centroids lead to one result.
+    let starts = match kmeans.start {
+        Start::Given(_) => 1,
+        _ => kmeans.starts,
+    };
+    for start in 0..starts {
+        let seed = kmeans.seed.wrapping_add(start as u64);
+        let mut draw = Draw {
+            steps: &mut steps,
+            rows,
+            dims,
+            seed,
+            rank: hvd.rank(),
+        };
+        let centroids = draw.centroids(&kmeans.start, k)?;
+        let mut lloyd = Lloyd {
+            kmeans,
+            steps: &mut steps,
+            rows,
+            dims,
+            least_shift,
+        };
+        let model = lloyd.run(start, centroids)?;
+        if best
+            .as_ref()
+            .is_none_or(|best| model.inertia < best.inertia)
+        {
+            best = Some(model);
+        }
+    }
+    best.ok_or_else(|| StatsError::invalid("there must be at least one start"))
+}
+
+/// The mean over all columns of their variance, over the rows of all ranks; weights do not count, as in scikit-learn.
+fn mean_variance(
+    steps: &mut Steps<'_>,
+    rows: &dyn RowBlocks,
+    dims: usize,
+) -> Result<f64, StatsError> {
+    // The count, means and sums of squared differences of each rank, merged as Chan, Golub and LeVeque do (1979).
+    let mut own = vec![0.0; 1 + 2 * dims];
+    over_blocks(rows, &mut |_, block| {
+        for row in widened(&block.x)?.chunks_exact(dims.max(1)) {
+            own[0] += 1.0;
+            let count = own[0];
+            let (means, squares) = own[1..].split_at_mut(dims);
+            for ((mean, square), x) in means.iter_mut().zip(squares).zip(row) {
+                let apart = x - *mean;
+                *mean += apart / count;
+                *square += apart * (x - *mean);
+            }
+        }
+        Ok(())
+    })?;
+    let all = steps.gather(&own, own.len())?;
+    let mut variances = vec![(0.0f64, 0.0f64, 0.0f64); dims];
+    for rank in all.chunks_exact(own.len()).filter(|rank| rank[0] > 0.0) {
+        for (i, (count, mean, square)) in variances.iter_mut().enumerate() {
+            let (n, apart) = (*count + rank[0], rank[1 + i] - *mean);
+            *square += rank[1 + dims + i] + apart * apart * *count * rank[0] / n;
+            *mean += apart * rank[0] / n;
+            *count = n;
+        }
+    }
+    let sum: f64 = variances
+        .iter()
+        .map(|(count, _, square)| square / count.max(1.0))
+        .sum();
+    Ok(sum / dims.max(1) as f64)
+}
+
+/// Iterations from a start.
+struct Lloyd<'a, 'g> {
+    kmeans: &'a KMeans,
+    steps: &'a mut Steps<'g>,
+    rows: &'a dyn RowBlocks,
+    dims: usize,
+    /// Squares of the centroids' moves at which iterations end.
+    least_shift: f64,
+}
+
+impl Lloyd<'_, '_> {
+    fn run(&mut self, start: usize, centroids: Vec<f64>) -> Result<KMeansModel, StatsError> {
+        let (dtype, shape) = (self.rows.dtype(), [self.kmeans.clusters, self.dims]);
+        let mut centroids: Tensor = narrowed(dtype, shape, &centroids)?;
+        let (mut history, mut converged) = (Vec::new(), false);
+        while !converged && history.len() < self.kmeans.max_iterations {
+            let (moved, inertia, shift) = self.iterate(&centroids)?;
+            history.push(inertia);
+            converged = shift <= self.least_shift;
+            centroids = moved;
+            if let Some(observer) = &self.kmeans.observer {
+                observer(&Iteration {
+                    start,
+                    number: history.len(),
+                    inertia,
+                    shift,
+                });
+            }
+        }
+        // The inertia of the last centroids.
+        let inertia = self.steps.sums(self.rows, &centroids)?.inertia;
+        Ok(KMeansModel {
+            centroids,
+            inertia,
+            iterations: history.len(),
+            converged,
+            history,
+        })
+    }
+
+    /// Returns the moved centroids, the inertia before, and the squares of their moves.
+    fn iterate(&mut self, centroids: &Tensor) -> Result<(Tensor, f64, f64), StatsError> {
+        let mut sums = self.steps.sums(self.rows, centroids)?;
+        fill_empty_clusters(self.steps, self.rows, (centroids, self.dims), &mut sums)?;
+        let before = widened(centroids)?;
+        let mut moved = before.clone();
+        for (cluster, count) in sums
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0.0)
+        {
+            let at = cluster * self.dims..(cluster + 1) * self.dims;
+            for (x, sum) in moved[at.clone()].iter_mut().zip(&sums.rows[at]) {
+                *x = sum / count;
+            }
+        }
+        let moved = narrowed(self.rows.dtype(), [sums.counts.len(), self.dims], &moved)?;
+        let after = widened(&moved)?;
+        let shift = after
+            .iter()
+            .zip(&before)
+            .map(|(a, b)| (a - b) * (a - b))
+            .sum();
+        Ok((moved, sums.inertia, shift))
+    }
+}

@@ -1,0 +1,252 @@
+//! The steps of a fit: passes over the rows, all-reduce, solution.
+
+use thalweg_graph::{Graph, Operation, Output};
+use thalweg_hvd::Hvd;
+use thalweg_ops::{
+    ALL_RANKS, ArrayOps, CollectiveOps, LinalgOps, NewGraph, ReduceOp, SourceOps, StateOps,
+    StatisticsOps, Variable,
+};
+use thalweg_session::{Feeding, Session, SessionOptions};
+use thalweg_tensor::{DType, Tensor};
+
+use super::model::{LinearModel, SolveReport};
+use super::shift::shift;
+use super::solve::{
+    normal_equations, residuals, squares_of_factor, squares_of_products, triangular_equations,
+};
+use super::{LinearRegression, Solver};
+use crate::error::StatsError;
+use crate::passes::{Columns, over_blocks, session};
+use crate::rows::RowBlocks;
+
+/// Smallest eigenvalue of scaled normal equations, as a share of the largest, that leaves eight digits of the coefficients.
+const MIN_EIGENVALUE: f64 = 1e-8;
+
+/// Fits the rows of all ranks.
+pub(super) fn fit(
+    regression: &LinearRegression,
+    hvd: &Hvd,
+    rows: &dyn RowBlocks,
+    columns: Columns,
+    options: &SessionOptions,
+) -> Result<LinearModel, StatsError> {
+    let mut center = shift(hvd, rows, columns)?;
+    if !regression.intercept {
+        // Without an intercept, rows must not be moved.
+        center.fill(0.0);
+    }
+    let g = Graph::new();
+    let pass = Pass::new(&g, rows.dtype(), columns, &center);
+    let options_of_solution = (regression.intercept, regression.ridge);
+    let products = Products::new(&g, &pass, columns, options_of_solution);
+    let factors = Factors::new(&g, &pass, columns, options_of_solution);
+    let session = session(hvd, &g, options)?;
+    session.run(g.initializers(), [])?;
+
+    let mut reason = "it was asked for".to_owned();
+    if regression.solver != Solver::Qr {
+        pass.run(&session, rows, products.accumulate)?;
+        let gram: Tensor = session.run(products.reduced, [])?;
+        let ends: Vec<f64> =
+            session.run(products.eigenvalues, [products.total.feed(gram.clone())])?;
+        let share = ends[0] / ends[1];
+        if share >= MIN_EIGENVALUE {
+            let report = SolveReport {
+                solver: Solver::NormalEquations,
+                reason: format!("the smallest eigenvalue is {share:.1e} of the largest"),
+                condition: (ends[1] / ends[0]).sqrt(),
+                rank: None,
+                r2: Vec::new(),
+            };
+            return products.model(&session, gram, &center, columns, report);
+        }
+        reason = format!(
+            "the smallest eigenvalue of the normal equations is {:.1e} of the largest, less than {MIN_EIGENVALUE:.0e}",
+            share.max(0.0)
+        );
+        if regression.solver == Solver::NormalEquations {
+            return Err(StatsError::invalid(format!(
+                "the columns are nearly dependent: {reason}: take Solver::Auto or Solver::Qr, or leave columns out"
+            )));
+        }
+    }
+    pass.run(&session, rows, factors.accumulate)?;
+    let r: Tensor = session.run(factors.reduced, [])?;
+    factors.model(&session, r, &center, columns, reason)
+}
+
+/// A pass over the rows: what is fed.
+struct Pass<'g> {
+    x: Output<'g>,
+    y: Output<'g>,
+    weights: Output<'g>,
+    shift: Output<'g>,
+}
+
+impl<'g> Pass<'g> {
+    fn new(g: &'g Graph, dtype: DType, columns: Columns, shift: &[f64]) -> Pass<'g> {
+        let rows = |name: &str, columns: usize| g.placeholder(name, dtype, [-1, columns as i64]);
+        Pass {
+            x: rows("x", columns.x),
+            y: rows("y", columns.y),
+            weights: g.placeholder("weights", dtype, [-1]),
+            shift: g.constant(shift.to_vec()),
+        }
+    }
+
+    fn run(
+        &self,
+        session: &Session<'g>,
+        rows: &dyn RowBlocks,
+        accumulate: Operation<'g>,
+    ) -> Result<(), StatsError> {
+        let mut call = session.callable(accumulate, [self.x, self.y, self.weights])?;
+        over_blocks(rows, &mut |first_row, block| {
+            let feeds = [block.x.clone(), block.y.clone(), block.weights.clone()];
+            let called = call.call(&feeds).map(|_| ());
+            called.map_err(|source| StatsError::Block { first_row, source })
+        })
+    }
+}
+
+/// A square matrix over all columns, which passes add to.
+fn sums<'g>(g: &'g Graph, name: &str, columns: Columns) -> Variable<'g> {
+    let n = 1 + columns.x + columns.y;
+    let zeros = g.constant(0.0f64).broadcast_to([n as i64, n as i64]);
+    g.variable(name, zeros)
+}
+
+/// Nodes of the normal equations.
+struct Products<'g> {
+    accumulate: Operation<'g>,
+    /// The products of all ranks.
+    reduced: Output<'g>,
+    /// The same, as it is fed to what follows.
+    total: Output<'g>,
+    eigenvalues: Output<'g>,
+    results: [Output<'g>; 3],
+}
+
+impl<'g> Products<'g> {
+    fn new(g: &'g Graph, pass: &Pass<'g>, columns: Columns, how: (bool, f64)) -> Products<'g> {
+        let gram = sums(g, "products", columns);
+        let own = pass.x.gram_matrix(pass.y, pass.weights, pass.shift);
+        let reduced = gram.value().all_reduce(ReduceOp::Sum);
+        let total = g.placeholder("total", DType::F64, gram.shape());
+        let solution = normal_equations(total, columns, how);
+        let means = total.at((0..1, 1..)) / total.at((0..1, 0..1));
+        let left = residuals(solution.coefficients, means, columns, how.0);
+        let squares = squares_of_products(total, left.of_columns, columns);
+        Products {
+            accumulate: gram.assign_add(own),
+            reduced,
+            total,
+            eigenvalues: solution.eigenvalues,
+            results: [solution.coefficients, left.intercepts, squares],
+        }
+    }
+
+    fn model(
+        &self,
+        session: &Session<'g>,
+        gram: Tensor,
+        shift: &[f64],
+        columns: Columns,
+        report: SolveReport,
+    ) -> Result<LinearModel, StatsError> {
+        let [coefficients, intercepts, squares] = self.results;
+        let found: (Tensor, Tensor, Tensor) =
+            session.run((coefficients, intercepts, squares), [self.total.feed(gram)])?;
+        LinearModel::new([found.0, found.1, found.2], shift, columns, report)
+    }
+}
+
+/// Nodes of the QR decomposition.
+struct Factors<'g> {
+    accumulate: Operation<'g>,
+    reduced: Output<'g>,
+    total: Output<'g>,
+    /// Of scaled columns, and of columns as they are.
+    solutions: [FactorNodes<'g>; 2],
+    /// Singular values of at most this share of the largest are zeros.
+    tolerance: f64,
+}
+
+/// Nodes of a solution: singular values, coefficients, intercepts, squares.
+type FactorNodes<'g> = (Output<'g>, Output<'g>, Output<'g>, Output<'g>);
+
+impl<'g> Factors<'g> {
+    fn new(g: &'g Graph, pass: &Pass<'g>, columns: Columns, how: (bool, f64)) -> Factors<'g> {
+        let r = sums(g, "factor", columns);
+        let own = pass
+            .x
+            .triangular_factor(pass.y, pass.weights, pass.shift, r.value());
+        let [_, reduced] = r.value().all_gather(ALL_RANKS).qr();
+        let total = g.placeholder("factor_of_all", DType::F64, r.shape());
+        let tolerance = columns.x as f64 * f64::EPSILON;
+        let means = total.at((0..1, 1..)) / total.at((0..1, 0..1));
+        let solutions = triangular_equations(total, columns, how, tolerance).map(|solution| {
+            let left = residuals(solution.coefficients, means, columns, how.0);
+            let squares = squares_of_factor(total, left.of_columns, columns);
+            (
+                solution.singular,
+                solution.coefficients,
+                left.intercepts,
+                squares,
+            )
+        });
+        Factors {
+            accumulate: r.assign(own),
+            reduced,
+            total,
+            solutions,
+            tolerance,
+        }
+    }
+
+    fn model(
+        &self,
+        session: &Session<'g>,
+        r: Tensor,
+        shift: &[f64],
+        columns: Columns,
+        reason: String,
+    ) -> Result<LinearModel, StatsError> {
+        let [scaled, as_they_are] = self.solutions;
+        let mut found = self.solution(session, scaled, &r)?;
+        if self.rank(&found.0) < columns.x {
+            // Several solutions are as good: the shortest is that of the columns as they are.
+            found = self.solution(session, as_they_are, &r)?;
+        }
+        let (singular, coefficients, intercepts, squares) = found;
+        let largest = singular.iter().fold(0.0, |a: f64, b| a.max(*b));
+        let rank = self.rank(&singular);
+        let smallest = singular.get(rank.saturating_sub(1)).copied().unwrap_or(0.0);
+        let report = SolveReport {
+            solver: Solver::Qr,
+            reason,
+            condition: largest / smallest,
+            rank: Some(rank),
+            r2: Vec::new(),
+        };
+        LinearModel::new([coefficients, intercepts, squares], shift, columns, report)
+    }
+
+    fn solution(
+        &self,
+        session: &Session<'g>,
+        nodes: FactorNodes<'g>,
+        r: &Tensor,
+    ) -> Result<(Vec<f64>, Tensor, Tensor, Tensor), StatsError> {
+        Ok(session.run(nodes, [self.total.feed(r.clone())])?)
+    }
+
+    /// Number of singular values that are not zeros.
+    fn rank(&self, singular: &[f64]) -> usize {
+        let largest = singular.iter().fold(0.0, |a: f64, b| a.max(*b));
+        singular
+            .iter()
+            .filter(|s| **s > largest * self.tolerance)
+            .count()
+    }
+}
