@@ -5,7 +5,7 @@ use std::path::Path;
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
 
-use super::{Blocks, Matrix, Part, error_in};
+use super::part::{Blocks, Matrix, Part, error_in};
 use crate::error::StatsError;
 
 /// The longest field of a row, in bytes, that an error shows.

@@ -3,12 +3,15 @@
 #[cfg(feature = "csv")]
 mod csv;
 mod npy;
+mod part;
 mod records;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
 use thalweg_tensor::{DType, Tensor};
+
+use part::{Matrix, Part, Share};
 
 use crate::error::StatsError;
 use crate::rows::{Block, RowBlocks, Rows};
@@ -54,16 +57,6 @@ pub struct FileRows {
     block_rows: usize,
     share: Share,
 }
-
-/// A rank's share of the rows of files.
-#[derive(Clone, Copy, Debug)]
-struct Share {
-    rank: usize,
-    ranks: usize,
-}
-
-/// Consecutive rows of a file, `[n, width]`.
-type Matrix = Tensor;
 
 /// The format of a file, by its name.
 #[derive(Clone, Copy)]
@@ -267,59 +260,5 @@ impl RowBlocks for FileRows {
             });
             taken.and(read)
         })
-    }
-}
-
-/// A file, and the rows that are read of it.
-struct Part<'a> {
-    path: &'a Path,
-    width: usize,
-    block_rows: usize,
-    share: Share,
-}
-
-impl Part<'_> {
-    /// `true` for the rows of this rank.
-    fn has(&self, row: u64) -> bool {
-        row % self.share.ranks as u64 == self.share.rank as u64
-    }
-
-    /// An error in the file.
-    fn error(&self, reason: impl std::fmt::Display) -> StatsError {
-        error_in(self.path, reason)
-    }
-}
-
-fn error_in(path: &Path, reason: impl std::fmt::Display) -> StatsError {
-    StatsError::Source(format!("{}: {reason}", path.display()).into())
-}
-
-/// Rows that become blocks.
-struct Blocks<'a, T> {
-    rows: Vec<T>,
-    width: usize,
-    block_rows: usize,
-    take: &'a mut dyn FnMut(Matrix) -> bool,
-}
-
-impl<'a, T: thalweg_tensor::Element> Blocks<'a, T> {
-    fn new(part: &Part<'_>, take: &'a mut dyn FnMut(Matrix) -> bool) -> Blocks<'a, T> {
-        Blocks {
-            rows: Vec::new(),
-            width: part.width,
-            block_rows: part.block_rows,
-            take,
-        }
-    }
-
-    /// Takes the block where it is full, or at the end; `false` to stop.
-    fn turn(&mut self, end: bool) -> Result<bool, StatsError> {
-        let rows = self.rows.len() / self.width.max(1);
-        if rows == 0 || !end && rows < self.block_rows {
-            return Ok(true);
-        }
-        let block = Tensor::new(&[rows, self.width], &self.rows)?;
-        self.rows.clear();
-        Ok((self.take)(block))
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use thalweg_data::NpyFile;
 use thalweg_tensor::DType;
 
-use super::{Matrix, Part, error_in};
+use super::part::{Matrix, Part, error_in};
 use crate::error::StatsError;
 
 fn open(path: &Path) -> Result<(NpyFile, usize), StatsError> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use thalweg_data::example::Example;
 use thalweg_data::{RecordFile, RecordOptions};
 
-use super::{Blocks, Matrix, Part, error_in};
+use super::part::{Blocks, Matrix, Part, error_in};
 use crate::error::StatsError;
 
 fn source(error: thalweg_data::DataError) -> StatsError {

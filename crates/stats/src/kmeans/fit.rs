@@ -9,15 +9,30 @@ use thalweg_tensor::{DType, Tensor};
 use super::centroids::{narrowed, widened};
 use super::graph::{Nodes, Steps};
 use super::model::KMeansModel;
+use super::options::{Iteration, KMeans, Start};
 use super::relocate::fill_empty_clusters;
 use super::start::Draw;
-use super::{Iteration, KMeans, Start};
 use crate::error::StatsError;
-use crate::passes::{over_blocks, session};
+use crate::passes::{Columns, over_blocks, session, threads_of_rank};
 use crate::rows::RowBlocks;
 
-/// Fits the rows of all ranks.
-pub(super) fn fit(
+impl KMeans {
+    /// Fits the rows of all ranks. Every rank gets the same model.
+    ///
+    /// # Errors
+    /// More clusters than rows; a number that is NaN or infinite, with its row and column; ranks that have other columns;
+    /// given centroids of another shape; an error of a rank or of the source of rows.
+    pub fn fit(&self, hvd: &Hvd, rows: &dyn RowBlocks) -> Result<KMeansModel, StatsError> {
+        self.check()?;
+        let columns = Columns::agreed(hvd, rows)?;
+        let threads = || SessionOptions::new().threads(threads_of_rank(hvd));
+        let options = self.options.clone().unwrap_or_else(threads);
+        best_of_starts(self, hvd, rows, columns.x, &options)
+    }
+}
+
+/// The fit with the least inertia.
+fn best_of_starts(
     kmeans: &KMeans,
     hvd: &Hvd,
     rows: &dyn RowBlocks,

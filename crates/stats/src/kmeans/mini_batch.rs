@@ -6,10 +6,10 @@ use thalweg_ops::{NewGraph, StateOps};
 use thalweg_session::SessionOptions;
 use thalweg_tensor::DType;
 
-use super::Start;
 use super::centroids::narrowed;
 use super::graph::{Nodes, Steps};
 use super::model::KMeansModel;
+use super::options::Start;
 use super::start::Draw;
 use crate::error::StatsError;
 use crate::passes::{Columns, session, threads_of_rank};

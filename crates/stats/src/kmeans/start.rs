@@ -5,9 +5,9 @@
 
 use thalweg_tensor::{DType, Tensor};
 
-use super::Start;
 use super::centroids::{element, narrowed, row_of, widened};
 use super::graph::Steps;
+use super::options::Start;
 use crate::error::StatsError;
 use crate::passes::over_blocks;
 use crate::random::uniform;

@@ -10,20 +10,46 @@ use thalweg_session::{Feeding, Session, SessionOptions};
 use thalweg_tensor::{DType, Tensor};
 
 use super::model::{LinearModel, SolveReport};
+use super::options::{LinearRegression, Solver};
 use super::shift::shift;
 use super::solve::{
     normal_equations, residuals, squares_of_factor, squares_of_products, triangular_equations,
 };
-use super::{LinearRegression, Solver};
 use crate::error::StatsError;
-use crate::passes::{Columns, over_blocks, session};
+use crate::passes::{Columns, over_blocks, session, threads_of_rank};
 use crate::rows::RowBlocks;
 
 /// Smallest eigenvalue of scaled normal equations, as a share of the largest, that leaves eight digits of the coefficients.
 const MIN_EIGENVALUE: f64 = 1e-8;
 
+impl LinearRegression {
+    /// Fits the rows of all ranks. Every rank gets the same model.
+    ///
+    /// # Errors
+    /// No targets or no rows; a number that is NaN or infinite, with its row and column; ranks that have other columns;
+    /// an error of a rank or of the source of rows.
+    pub fn fit(&self, hvd: &Hvd, rows: &dyn RowBlocks) -> Result<LinearModel, StatsError> {
+        if !(self.ridge >= 0.0 && self.ridge.is_finite()) {
+            let text = format!(
+                "the ridge penalty is {}: it is at least 0, and finite",
+                self.ridge
+            );
+            return Err(StatsError::invalid(text));
+        }
+        let columns = Columns::agreed(hvd, rows)?;
+        if columns.y == 0 {
+            return Err(StatsError::invalid(
+                "the rows have no targets: give them with Rows::targets",
+            ));
+        }
+        let threads = || SessionOptions::new().threads(threads_of_rank(hvd));
+        let options = self.options.clone().unwrap_or_else(threads);
+        fit(self, hvd, rows, columns, &options)
+    }
+}
+
 /// Fits the rows of all ranks.
-pub(super) fn fit(
+fn fit(
     regression: &LinearRegression,
     hvd: &Hvd,
     rows: &dyn RowBlocks,

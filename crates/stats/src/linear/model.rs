@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, LinalgOps, NewGraph, SourceOps};
 use thalweg_session::{Feeding, Session};
 use thalweg_tensor::{DType, Tensor};
 
-use super::Solver;
+use super::options::Solver;
 use crate::error::StatsError;
 use crate::passes::Columns;
 
