@@ -328,7 +328,7 @@ fn older_names_of_decompositions_match_newer_ones() {
         assert!(!newer.iter().all(Tensor::is_empty), "{name}");
     }
     let [e, v] = a.self_adjoint_eig();
-    let both = Session::new(&g).unwrap().run(&[e, v], []).unwrap();
+    let both = Session::new(&g).unwrap().run([e, v], []).unwrap();
     for op in ["SelfAdjointEig", "BatchSelfAdjointEig"] {
         let rows = &run(&g, g.op(op).input(a))[0];
         assert_eq!(rows.dims(), [2, 3, 2]);

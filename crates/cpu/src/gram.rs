@@ -156,6 +156,8 @@ pub fn gram<T: Number>(
         let packed = Scratch::new(lane).take::<f64>(plan.panels * plan.panel_len());
         let (first, rows) = part(g.rows, plan.tasks, task);
         sums.fill(0.0);
+        // Columns behind `y` fill the last panel, and no row writes them.
+        packed[(plan.panels - 1) * plan.panel_len()..].fill(0.0);
         for at in (first..first + rows).step_by(BLOCK_ROWS) {
             let rows = BLOCK_ROWS.min(first + rows - at);
             let block = PackBlock {
@@ -241,15 +243,20 @@ impl<T: Number> PackBlock<'_, T> {
                     to.iter_mut().for_each(|z| *z *= root);
                 }
             }
-            // The rest of `x`, the ones and `y`; then zeros, which fill the last panel.
+            // Behind them: the rest of `x`, the ones and `y`.
+            let root = root.unwrap_or(1.0);
+            let mut column = whole * WIDTH;
+            let mut put = |z: f64| {
+                panels[column / WIDTH * BLOCK_ROWS + row][column % WIDTH] = z * root;
+                column += 1;
+            };
+            for (z, shift) in rest.iter().zip(rest_shift) {
+                put(z.to_f64() - shift);
+            }
+            put(1.0);
             let y = &inputs.y[(at + row) * g.y..][..g.y];
-            let x_rest = rest.iter().zip(rest_shift).map(|(z, s)| z.to_f64() - s);
-            let y = y.iter().zip(y_shift).map(|(z, s)| z.to_f64() - s);
-            let mut rest = x_rest.chain([1.0]).chain(y);
-            for panel in whole..g.columns().div_ceil(WIDTH) {
-                for to in &mut panels[panel * BLOCK_ROWS + row] {
-                    *to = rest.next().map_or(0.0, |z| z * root.unwrap_or(1.0));
-                }
+            for (z, shift) in y.iter().zip(y_shift) {
+                put(z.to_f64() - shift);
             }
         }
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use thalweg_data::{NpyFile, write_npy};
 use thalweg_hvd::Hvd;
 use thalweg_stats::{KMeans, KMeansModel, Start};
-use thalweg_tensor::{Tensor, dispatch};
+use thalweg_tensor::Tensor;
 
 use super::curve;
 use super::data::DataArgs;
@@ -118,10 +118,12 @@ fn centroids(model: &KMeansModel) -> Vec<Vec<f64>> {
     all.chunks(columns).map(<[f64]>::to_vec).collect()
 }
 
+/// Elements of `f32` or `f64`.
 fn numbers(tensor: &Tensor) -> Vec<f64> {
-    dispatch!(tensor.dtype(), [F32 F64], T => {
-        tensor.as_slice::<T>().unwrap_or_default().iter().map(|x| f64::from(*x)).collect()
-    }, else Vec::new())
+    match tensor.as_slice::<f32>() {
+        Ok(narrow) => narrow.iter().map(|x| f64::from(*x)).collect(),
+        Err(_) => tensor.to_vec().unwrap_or_default(),
+    }
 }
 
 fn json_of(model: &KMeansModel, seconds: f64, ranks: usize) -> Value {
