@@ -304,3 +304,37 @@ fn a_glimpse_larger_than_memory_is_an_error() {
     let ran: Result<Tensor, SessionError> = Session::new(&g).unwrap().run(glimpse, []);
     assert!(ran.is_err());
 }
+
+#[test]
+fn older_names_of_decompositions_match_newer_ones() {
+    let g = Graph::new();
+    let a = g.constant([[[4.0f32, 1.0], [1.0, 3.0]], [[2.0, 0.5], [0.5, 5.0]]]);
+    let b = g.constant([[[1.0f32], [2.0]], [[3.0], [-4.0]]]);
+    let regularizer = g.constant(0.5f64);
+    for (name, inputs) in [
+        ("Cholesky", &[a][..]),
+        ("CholeskyGrad", &[a, a]),
+        ("MatrixInverse", &[a]),
+        ("MatrixSolve", &[a, b]),
+        ("MatrixTriangularSolve", &[a, b]),
+        ("MatrixDeterminant", &[a]),
+        ("SelfAdjointEigV2", &[a]),
+        ("Svd", &[a]),
+        ("MatrixSolveLs", &[a, b, regularizer]),
+    ] {
+        let of = |op: &str| run(&g, g.op(op).inputs(inputs.iter().copied()));
+        let newer = of(name);
+        assert_eq!(of(&format!("Batch{name}")), newer, "{name}");
+        assert!(!newer.iter().all(Tensor::is_empty), "{name}");
+    }
+    let [e, v] = a.self_adjoint_eig();
+    let both = Session::new(&g).unwrap().run(&[e, v], []).unwrap();
+    for op in ["SelfAdjointEig", "BatchSelfAdjointEig"] {
+        let rows = &run(&g, g.op(op).input(a))[0];
+        assert_eq!(rows.dims(), [2, 3, 2]);
+        for (i, matrix) in rows.as_slice::<f32>().unwrap().chunks_exact(6).enumerate() {
+            let of = |t: &Tensor, n: usize| t.as_slice::<f32>().unwrap()[i * n..][..n].to_vec();
+            assert_eq!(matrix, [of(&both[0], 2), of(&both[1], 4)].concat());
+        }
+    }
+}

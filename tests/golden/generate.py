@@ -17,6 +17,7 @@ import cases_einsum
 import cases_functions
 import cases_depthwise
 import cases_image
+import cases_linalg
 import cases_logic
 import cases_make
 import cases_math
@@ -54,6 +55,7 @@ MODULES = (
     cases_pool,
     cases_resize,
     cases_image,
+    cases_linalg,
     cases_state,
     cases_updates,
     cases_strings,

@@ -33,6 +33,7 @@ mod epilogue;
 pub mod gemm;
 pub mod isa;
 mod layout;
+pub mod linalg;
 pub mod lrn;
 mod micro_kernel;
 pub mod number;

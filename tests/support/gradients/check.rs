@@ -8,6 +8,7 @@ use super::case::GradientCase;
 use super::collect::collected;
 use super::elementwise::elementwise;
 use super::images::images;
+use super::linalg::decompositions;
 use super::lists::listed;
 use super::math::functions;
 use super::moves::moves;
@@ -27,6 +28,7 @@ pub fn all_cases() -> Vec<GradientCase> {
         lookups(),
         layers(),
         images(),
+        decompositions(),
         listed(),
     ];
     all.into_iter().flatten().collect()

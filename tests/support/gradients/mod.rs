@@ -6,6 +6,7 @@ mod check;
 mod collect;
 mod elementwise;
 mod images;
+mod linalg;
 mod lists;
 mod math;
 mod moves;

@@ -60,6 +60,8 @@ pub trait Wide:
 {
     /// The smallest positive number that is not subnormal.
     const MIN_NORMAL: Self;
+    /// The distance from 1 to the next larger number.
+    const EPSILON: Self;
     /// This, or zero where it is subnormal, as TensorFlow's kernels have all such numbers. Processors take some hundred
     /// times as long for them; they come from decaying and from exponentially small numbers, and each makes more.
     #[inline(always)]
@@ -140,6 +142,7 @@ macro_rules! wide {
         }
         impl Wide for $t {
             const MIN_NORMAL: $t = $t::MIN_POSITIVE;
+            const EPSILON: $t = $t::EPSILON;
             #[inline(always)]
             fn sqrt(self) -> $t { $t::sqrt(self) }
             #[inline(always)]

@@ -7,32 +7,11 @@ use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, bool_attr, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::shape::{broadcast_dims, elements};
-use thalweg_tensor::{DType, Dims, Shape};
+use thalweg_tensor::{DType, Dims};
 
 use super::build::LinalgOps;
 use super::gemm::{self, GemmBatches};
-use crate::support::constants::{ints, shape_of};
-
-/// Dimensions before the last two, if the rank is known.
-fn batch_dims(shape: &Shape) -> Shape {
-    match shape.dims() {
-        Some([batch @ .., _, _]) => Shape::partial(batch.iter().copied()),
-        _ => Shape::unknown(),
-    }
-}
-
-fn matrices(cx: &Infer<'_>, i: usize) -> Result<(Shape, [Option<usize>; 2]), InferError> {
-    let shape = cx.shape(i);
-    match shape.dims() {
-        None => Ok((Shape::unknown(), [None, None])),
-        Some(&[.., rows, cols]) => Ok((batch_dims(shape), [rows, cols])),
-        Some(_) => Err(InferError::Rank {
-            input: i,
-            expected: "at least 2".to_owned(),
-            found: shape.clone(),
-        }),
-    }
-}
+use super::matrices::{joined, matrices, matrix_at, sum_batches};
 
 fn shape(cx: &mut Infer<'_>, broadcast: bool) -> Result<(), InferError> {
     let ((x_batch, x), (y_batch, y)) = (matrices(cx, 0)?, matrices(cx, 1)?);
@@ -51,11 +30,7 @@ fn shape(cx: &mut Infer<'_>, broadcast: bool) -> Result<(), InferError> {
             right: y_batch,
         })?
     };
-    let out = match batch.dims() {
-        Some(batch) => Shape::partial(batch.iter().copied().chain([x[tx], y[1 - ty]])),
-        None => Shape::unknown(),
-    };
-    cx.set(0, out);
+    cx.set(0, joined(&batch, &[x[tx], y[1 - ty]]));
     Ok(())
 }
 
@@ -79,57 +54,6 @@ fn gradients<'g>(g: &GradCx<'_, 'g>) -> [Output<'g>; 2] {
             dz.batch_matmul_t(x, true, true),
         ],
     }
-}
-
-/// Sums `grad`, whose matrices are those of `x`, over the batches along which `x` is broadcast
-/// to match `other`.
-fn sum_batches<'g>(grad: Output<'g>, x: Output<'g>, other: Output<'g>) -> Output<'g> {
-    let graph = grad.graph();
-    let (own, beside) = (batch_dims(&x.shape()), batch_dims(&other.shape()));
-    if own.is_known() && own == beside {
-        return grad;
-    }
-    let axes = match (own.to_dims(), beside.to_dims()) {
-        (Some(own), Some(beside)) => ints(graph, &repeated_axes(&own, &beside)),
-        _ => {
-            let batch_dims = |o: Output<'g>| {
-                let shape = graph.op("Shape").input(o).output();
-                let slice = graph
-                    .op("StridedSlice")
-                    .input(shape)
-                    .input(ints(graph, &[0]));
-                slice
-                    .input(ints(graph, &[-2]))
-                    .input(ints(graph, &[1]))
-                    .output()
-            };
-            let args = graph.op("BroadcastGradientArgs").input(batch_dims(x));
-            args.input(batch_dims(other)).build().output(0)
-        }
-    };
-    let sum = graph
-        .op("Sum")
-        .input(grad)
-        .input(axes)
-        .attr("keep_dims", false);
-    graph
-        .op("Reshape")
-        .input(sum.output())
-        .input(shape_of(x))
-        .output()
-}
-
-/// Axes of the broadcast batches along which those of `own` are repeated.
-fn repeated_axes(own: &[usize], beside: &[usize]) -> Vec<i32> {
-    let rank = own.len().max(beside.len());
-    let at = |dims: &[usize], axis: usize| (axis + dims.len()).checked_sub(rank).map(|i| dims[i]);
-    (0..rank)
-        .filter(|&axis| match (at(own, axis), at(beside, axis)) {
-            (None, _) => true,
-            (Some(own), beside) => own == 1 && beside.is_some_and(|n| n != 1),
-        })
-        .map(|axis| axis as i32)
-        .collect()
 }
 
 /// GEMM of each pair of matrices, and the batch dimensions of both inputs and of the
@@ -165,24 +89,6 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let (gemm, [x, y], batch) = gemms(p)?;
     crate::gpu::gemm(p, gemm, [x, y, &batch])
-}
-
-/// Index of the matrix of an input with batch dimensions `own` that is used for matrix `i` of `batch`.
-fn matrix_at(mut i: usize, batch: &[usize], own: &[usize]) -> usize {
-    let (mut at, mut step) = (0, 1);
-    for (axis, &len) in batch.iter().enumerate().rev() {
-        let index = i % len;
-        i /= len;
-        // Dimensions that the input lacks come before its own.
-        if let Some(&len) = (axis + own.len())
-            .checked_sub(batch.len())
-            .and_then(|own_axis| own.get(own_axis))
-        {
-            at += if len == 1 { 0 } else { index * step };
-            step *= len;
-        }
-    }
-    at
 }
 
 const ATTRS: &[AttrDef] = &[

@@ -1,5 +1,6 @@
 //! Qr: QR decompositions.
 
+use smallvec::smallvec;
 use thalweg_cpu::number::Wide;
 use thalweg_cpu::qr::{Qr, qr};
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
@@ -8,6 +9,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::{checked_elements, elements};
 use thalweg_tensor::{DType, Shape, dispatch};
 
+use super::qr_gradient::qr_gradient;
 use crate::support::widened::widened;
 
 /// Shape rule: `[.., m, n]` gives `[.., m, p]` and `[.., p, n]`.
@@ -54,7 +56,7 @@ pub(crate) static QR: Op = Op {
             type_attr("T", &[DType::F16, DType::F32, DType::F64]),
         ],
         shape,
-        gradient: Gradient::Missing,
+        gradient: Gradient::Rule(|g| smallvec![Some(qr_gradient(g))]),
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
