@@ -19,7 +19,7 @@ pub enum Solver {
 /// Linear regression: coefficients that minimise the squares of the residuals.
 ///
 /// The rows are passed over once: `X'X` and `X'Y` are summed in `f64`, all-reduced, and solved by Cholesky. Where columns
-/// are nearly dependent, a second pass makes a QR decomposition; [`SolveReport`] has the reason.
+/// are nearly dependent, a second pass makes a QR decomposition; [`SolveReport`](crate::SolveReport) has the reason.
 ///
 /// ```
 /// use thalweg_hvd::Hvd;
