@@ -265,36 +265,6 @@ fn explain_names_the_bottleneck() {
 }
 
 #[test]
-fn explain_shows_variables_on_servers_by_their_placement() {
-    let bytes = |placement: &str| -> Vec<u64> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = port.local_addr().unwrap();
-        drop(port);
-        let said = small(&[
-            "--explain",
-            "--json",
-            "--job_name=worker",
-            "--ps_hosts=localhost:1,localhost:2",
-            &format!("--worker_hosts={address}"),
-            "--optimizer=momentum",
-            &format!("--server_placement={placement}"),
-        ]);
-        let told: serde_json::Value = serde_json::from_str(said.last().unwrap()).unwrap();
-        let devices = told["devices"].as_array().unwrap().iter();
-        let on_servers = devices.filter(|d| d["device"].as_str().unwrap().contains("/job:ps/"));
-        on_servers.map(|d| d["bytes"].as_u64().unwrap()).collect()
-    };
-    let [greedy, in_turn, largest] = ["greedy", "round_robin", "largest_first"].map(bytes);
-    for servers in [&greedy, &in_turn, &largest] {
-        assert_eq!(servers.iter().sum::<u64>(), greedy.iter().sum::<u64>());
-    }
-    // Weights and offsets take turns, so that one server has all weights.
-    let most = |servers: &[u64]| servers.iter().copied().max().unwrap();
-    assert!(most(&largest) < most(&in_turn), "{largest:?} {in_turn:?}");
-    assert!(most(&largest) <= most(&greedy), "{largest:?} {greedy:?}");
-}
-
-#[test]
 fn flags_follow_abseils_syntax_and_ignored_ones_print_a_note() {
     let done = run(&[
         "-model=trivial",

@@ -196,8 +196,8 @@ fn mistakes_are_told_with_the_file_and_the_remedy() {
     assert!(error(&["linear", "--data", &narrow]).contains("none is left for features"));
     assert!(error(&["linear", "--data", "rows.txt"]).contains("give .csv, .npy or .tfrecord"));
     assert!(
-        error(&["kmeans", "--data", &nan, "--clusters", "9"])
-            .contains("9 clusters are asked for, of 3 rows")
+        error(&["kmeans", "--data", &narrow, "--clusters", "9"])
+            .contains("9 clusters are asked for, of 2 rows")
     );
     assert!(error(&["linear"]).contains("--data"));
 }

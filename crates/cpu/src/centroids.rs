@@ -100,7 +100,7 @@ impl Centroids {
 /// asked for. Distances of rows with a NaN are NaN. Results are the same on any number of threads.
 ///
 /// # Panics
-/// Where a slice is not as long as `g` says, there is no centroid, or the scratch is too small.
+/// If a slice is not as long as `g` says, there is no centroid, or the scratch is too small.
 pub fn nearest_centroids<T: Wide + Tiled>(
     cpu: Cpu<'_>,
     g: &Centroids,

@@ -128,7 +128,7 @@ impl GramPlan {
 /// `f64`. They are the same on any number of threads.
 ///
 /// # Panics
-/// Where a slice is not as long as `g` says, or the scratch is too small.
+/// If a slice is not as long as `g` says, or the scratch is too small.
 pub fn gram<T: Number>(
     cpu: Cpu<'_>,
     g: &Gram,

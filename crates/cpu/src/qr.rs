@@ -57,7 +57,7 @@ impl Qr {
 /// The decomposition of `a` (`[rows, columns]`) into `q` (`[rows, inner]`) and `r` (`[inner, columns]`).
 ///
 /// # Panics
-/// Where a slice is not as long as `g` says.
+/// If a slice is not as long as `g` says.
 pub fn qr<T: Wide>(isa: Isa, g: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch: &mut [T]) {
     let (m, n, inner) = (g.rows, g.columns, g.inner());
     let (factors, rest) = scratch.split_at_mut(m * n);
@@ -85,7 +85,7 @@ pub fn qr<T: Wide>(isa: Isa, g: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch:
 /// its diagonal. `scratch` has an element for each row and each column.
 ///
 /// # Panics
-/// Where the scratch is too small.
+/// If the scratch is too small.
 pub fn triangular_factor<T: Wide>(isa: Isa, columns: usize, a: &mut [T], scratch: &mut [T]) {
     let rows = a.len() / columns.max(1);
     let (reflection, products) = scratch.split_at_mut(rows);

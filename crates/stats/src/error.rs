@@ -29,6 +29,9 @@ pub enum StatsError {
     /// A tensor of another dtype or shape.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// The function that takes blocks has ended a pass: it needs no more of them.
+    #[error("the pass over the rows was ended")]
+    Ended,
     /// The source of the rows failed.
     #[error("the rows are not read: {0}")]
     Source(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -23,6 +23,11 @@ impl Columns {
     pub(crate) fn agreed(hvd: &Hvd, rows: &dyn RowBlocks) -> Result<Columns, StatsError> {
         check_rows(rows)?;
         let (x, y) = rows.columns();
+        if x == 0 {
+            return Err(StatsError::invalid(
+                "the rows have no columns of features: give at least one",
+            ));
+        }
         let own = [x as i64, y as i64, rows.dtype().size() as i64];
         let mine = Tensor::vector(&own);
         let least = hvd.allreduce(mine.clone(), ReduceOp::Min)?;
@@ -40,19 +45,16 @@ impl Columns {
     }
 }
 
-/// A session for a fit: this rank, with its share of the processor's cores.
+/// A session for a fit, as this rank; without options, with its share of the cores of its host.
 pub(crate) fn session<'g>(
     hvd: &Hvd,
     graph: &'g Graph,
-    options: &SessionOptions,
+    options: Option<&SessionOptions>,
 ) -> Result<Session<'g>, StatsError> {
-    Ok(Session::with_options(graph, hvd.session(options.clone()))?)
-}
-
-/// Threads for a rank: its share of the cores of its host.
-pub(crate) fn threads_of_rank(hvd: &Hvd) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / hvd.local_size()).max(1)
+    let share = || SessionOptions::new().threads((cores / hvd.local_size()).max(1));
+    let options = options.cloned().unwrap_or_else(share);
+    Ok(Session::with_options(graph, hvd.session(options))?)
 }
 
 /// Passes over all blocks; `step` gets the number of the block's first row.

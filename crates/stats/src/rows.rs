@@ -30,6 +30,25 @@ pub trait RowBlocks {
         &self,
         take: &mut dyn FnMut(Block) -> Result<(), StatsError>,
     ) -> Result<(), StatsError>;
+
+    /// The first block that has rows: a pass that is ended there, so that files are not read to their end.
+    ///
+    /// # Errors
+    /// [`StatsError::Source`] where rows are not read.
+    fn first_block(&self) -> Result<Option<Block>, StatsError> {
+        let mut first = None;
+        let passed = self.for_each(&mut |block| match block.x.dims() {
+            [0, ..] => Ok(()),
+            _ => {
+                first = Some(block);
+                Err(StatsError::Ended)
+            }
+        });
+        match passed {
+            Ok(()) | Err(StatsError::Ended) => Ok(first),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Rows in memory: one block.

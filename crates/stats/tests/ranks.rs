@@ -187,6 +187,12 @@ fn rows_and_options_that_cannot_be_fitted_are_errors() {
         .unwrap_err();
     assert!(ridge.to_string().contains("at least 0"));
 
+    let no_columns = Rows::new(Tensor::zeros(DType::F64, &[3, 0]).unwrap());
+    let error = KMeans::new(1).fit(&hvd, &no_columns).unwrap_err();
+    assert!(
+        error.to_string().contains("no columns of features"),
+        "{error}"
+    );
     let kmeans = |kmeans: KMeans| kmeans.fit(&hvd, &x()).unwrap_err().to_string();
     assert!(kmeans(KMeans::new(3)).contains("3 clusters are asked for, of 2 rows"));
     assert!(kmeans(KMeans::new(0)).contains("at least one cluster"));
@@ -242,4 +248,40 @@ fn an_error_of_the_source_is_returned() {
             .contains("the rows are not read: the disk is gone"),
         "{error}"
     );
+}
+
+/// Blocks of rows, of which each pass counts those that it gives.
+struct Counted {
+    given: std::sync::atomic::AtomicUsize,
+}
+
+impl RowBlocks for Counted {
+    fn dtype(&self) -> DType {
+        DType::F64
+    }
+
+    fn columns(&self) -> (usize, usize) {
+        (6, 1)
+    }
+
+    fn for_each(
+        &self,
+        take: &mut dyn FnMut(Block) -> Result<(), StatsError>,
+    ) -> Result<(), StatsError> {
+        seeded(370, 1, 0, (0, 1)).for_each(&mut |block| {
+            self.given
+                .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            take(block)
+        })
+    }
+}
+
+#[test]
+fn a_regression_reads_its_rows_once() {
+    let rows = Counted {
+        given: Default::default(),
+    };
+    LinearRegression::new().fit(&alone(), &rows).unwrap();
+    // Ten blocks, and the first one for the shift.
+    assert_eq!(rows.given.into_inner(), 11);
 }

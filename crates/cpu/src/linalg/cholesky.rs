@@ -9,7 +9,7 @@ use crate::number::Wide;
 /// positive: then `a` is not positive definite, and `l` not complete. NaNs go into `l`.
 ///
 /// # Panics
-/// Where a slice is shorter than `n * n`.
+/// If a slice is shorter than `n * n`.
 pub fn cholesky<T: Wide>(isa: Isa, n: usize, a: &[T], l: &mut [T]) -> bool {
     isa.run(Factor(n, &a[..n * n], &mut l[..n * n]))
 }

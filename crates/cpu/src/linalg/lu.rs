@@ -7,10 +7,10 @@ use crate::number::Wide;
 /// Replaces `a` (`[n, n]`) by its factors: an upper triangular one, and below the diagonal a lower triangular one with ones
 /// on its diagonal. Calls `swapped` for each pair of rows that change places, in order; it may do the same with other rows.
 ///
-/// Where `a` has no inverse, the upper factor has a zero on its diagonal.
+/// If `a` has no inverse, the upper factor has a zero on its diagonal.
 ///
 /// # Panics
-/// Where `a` is shorter than `n * n`.
+/// If `a` is shorter than `n * n`.
 pub fn lu<T: Wide>(isa: Isa, n: usize, a: &mut [T], swapped: &mut dyn FnMut(usize, usize)) {
     isa.run(Factor(n, &mut a[..n * n], swapped));
 }

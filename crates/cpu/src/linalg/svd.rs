@@ -56,7 +56,7 @@ impl Svd {
 /// singular vectors: the columns of `u` and `v`. `false` where `a` has NaNs or infinities, or the sweeps do not converge.
 ///
 /// # Panics
-/// Where a slice is shorter than `g` says.
+/// If a slice is shorter than `g` says.
 pub fn svd<T: Wide>(
     isa: Isa,
     g: &Svd,

@@ -22,7 +22,7 @@ pub fn symmetric_eigen_scratch(n: usize, vectors: bool) -> Option<usize> {
 /// eigenvectors, which are the columns of `v` (`[n, n]`). `false` where the QR steps do not converge: NaNs, infinities.
 ///
 /// # Panics
-/// Where a slice is shorter than that.
+/// If a slice is shorter than that.
 pub fn symmetric_eigen<T: Wide>(
     isa: Isa,
     n: usize,

@@ -23,7 +23,7 @@ pub struct Triangle {
 /// diagonal gives infinities and NaNs.
 ///
 /// # Panics
-/// Where a slice is shorter than that.
+/// If a slice is shorter than that.
 pub fn solve_triangular<T: Wide>(isa: Isa, t: Triangle, a: &[T], x: &mut [T]) {
     isa.run(Solve(t, &a[..t.n * t.n], &mut x[..t.n * t.columns]));
 }
@@ -77,7 +77,7 @@ impl<T: Wide> Vectorize for Solve<'_, T> {
 /// row `i` of the matrix.
 ///
 /// # Panics
-/// Where a slice is shorter than that.
+/// If a slice is shorter than that.
 pub fn solve_banded<T: Wide>(t: Triangle, bands: usize, a: &[T], x: &mut [T]) {
     let (n, columns) = (t.n, t.columns);
     // The element `distance` beside the diagonal in row `i`.

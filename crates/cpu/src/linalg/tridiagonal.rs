@@ -20,7 +20,7 @@ pub enum Elimination {
 /// read. Needs `3 * n` elements of scratch. `false` where a pivot is zero.
 ///
 /// # Panics
-/// Where a slice is shorter than that.
+/// If a slice is shorter than that.
 pub fn solve_tridiagonal<T: Wide>(
     n: usize,
     columns: usize,
@@ -108,7 +108,7 @@ fn perturbed<T: Wide>(mut pivot: T, by: T, size: T) -> T {
 /// `out`.
 ///
 /// # Panics
-/// Where a slice is shorter than that.
+/// If a slice is shorter than that.
 pub fn multiply_tridiagonal<T: Wide>(
     n: usize,
     columns: usize,

@@ -1,7 +1,7 @@
 //! BandedTriangularSolve.
 
 use smallvec::smallvec;
-use thalweg_cpu::linalg::{Triangle, solve_banded};
+use thalweg_cpu::linalg::solve_banded;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, bool_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef};
@@ -10,7 +10,7 @@ use thalweg_tensor::dispatch;
 use super::each_matrix::{EachMatrix, each_matrix, product};
 use super::matrices::{DTYPE, joined, matrices, sum_batches};
 use super::matrix_nodes::product as matmul;
-use super::solve_shape::expect_rows;
+use super::solve_shape::{expect_rows, triangle_of};
 use crate::array::{ArrayOps, SourceOps};
 use crate::support::shape_inputs::invalid_value;
 
@@ -60,16 +60,10 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
 }
 
 fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let (&[.., bands, _], &[.., n, columns]) = (p.dims(0), p.output_dims(0)) else {
+    let triangle = triangle_of(p)?;
+    let (n, columns) = (triangle.n, triangle.columns);
+    let &[.., bands, _] = p.dims(0) else {
         return Err(KernelError::Argument("a matrix"));
-    };
-    let attrs = &p.node.attrs;
-    let triangle = Triangle {
-        n,
-        columns,
-        lower: attrs.bool("lower"),
-        adjoint: attrs.bool("adjoint"),
-        unit: false,
     };
     let form = EachMatrix {
         inputs: [2, 2],

@@ -1,5 +1,7 @@
-//! Shape rules of systems of linear equations.
+//! Shapes of systems of linear equations.
 
+use thalweg_cpu::linalg::Triangle;
+use thalweg_device::{KernelError, Prepare};
 use thalweg_graph::{Infer, InferError};
 
 use super::matrices::{joined, matrices, same_batch, square};
@@ -27,4 +29,20 @@ pub(super) fn square_systems(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let batch = same_batch(batch, rhs_batch)?;
     cx.set(0, joined(&batch, &[n, rhs[1]]));
     Ok(())
+}
+
+/// The triangular matrices of a node, by its attributes `lower` and `adjoint`, and the right-hand sides, which have the shape
+/// of its output.
+pub(super) fn triangle_of(p: &Prepare<'_>) -> Result<Triangle, KernelError> {
+    let &[.., n, columns] = p.output_dims(0) else {
+        return Err(KernelError::Argument("a matrix"));
+    };
+    let attrs = &p.node.attrs;
+    Ok(Triangle {
+        n,
+        columns,
+        lower: attrs.bool("lower"),
+        adjoint: attrs.bool("adjoint"),
+        unit: false,
+    })
 }

@@ -1,7 +1,7 @@
 //! MatrixTriangularSolve, BatchMatrixTriangularSolve.
 
 use smallvec::smallvec;
-use thalweg_cpu::linalg::{Triangle, solve_triangular};
+use thalweg_cpu::linalg::solve_triangular;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, bool_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef};
@@ -11,7 +11,7 @@ use super::build::LinalgOps;
 use super::each_matrix::{EachMatrix, each_matrix, product};
 use super::matrices::{DTYPE, joined, matrices, same_batch, square, sum_batches};
 use super::matrix_nodes::{band_part, product as matmul};
-use super::solve_shape::expect_rows;
+use super::solve_shape::{expect_rows, triangle_of};
 
 fn shape(cx: &mut Infer<'_>, broadcast: bool) -> Result<(), InferError> {
     let ((batch, n), (rhs_batch, rhs)) = (square(cx, 0)?, matrices(cx, 1)?);
@@ -43,22 +43,12 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
 }
 
 fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let &[.., n, columns] = p.output_dims(0) else {
-        return Err(KernelError::Argument("a matrix"));
-    };
-    let attrs = &p.node.attrs;
-    let triangle = Triangle {
-        n,
-        columns,
-        lower: attrs.bool("lower"),
-        adjoint: attrs.bool("adjoint"),
-        unit: false,
-    };
+    let triangle = triangle_of(p)?;
     let form = EachMatrix {
         inputs: [2, 2],
         outputs: [2],
         scratch: Some(0),
-        work: product(&[n, n, columns]) / 2,
+        work: product(&[triangle.n, triangle.n, triangle.columns]) / 2,
     };
     dispatch!(p.dtype(0), [F32 F64], T => each_matrix::<T, 2, 1>(p, form, move |cx| {
         let ([a, b], [x]) = (cx.inputs, cx.outputs);

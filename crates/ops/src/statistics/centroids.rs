@@ -110,7 +110,11 @@ where
         dims,
         clusters,
     };
-    let too_many = || KernelError::Invalid(format!("{clusters} centroids are too many"));
+    let too_many = || {
+        KernelError::Invalid(format!(
+            "{clusters} centroids do not fit into memory: take fewer"
+        ))
+    };
     let scratch = g.scratch::<T>(p.cpu.isa(), p.cpu.pool().threads());
     let scratch = scratch.ok_or_else(too_many)?;
     let work = rows.saturating_mul(dims).saturating_mul(clusters);

@@ -100,7 +100,12 @@ pub(crate) static GRAM_MATRIX: Op = Op {
 
 fn kernel<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = rows_of(p)?;
-    let too_wide = || KernelError::Invalid(format!("{} columns are too many", g.columns()));
+    let too_wide = || {
+        KernelError::Invalid(format!(
+            "sums of {} columns do not fit into memory: leave columns out",
+            g.columns()
+        ))
+    };
     let scratch = g.scratch(p.cpu.isa(), p.cpu.pool().threads());
     let scratch = scratch.ok_or_else(too_wide)?;
     let work = g

@@ -103,7 +103,12 @@ fn kernel<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = rows_of(p)?;
     let previous = p.dims(4).first().copied().unwrap_or(0);
     let blocks = Blocks::of(g, previous);
-    let too_wide = || KernelError::Invalid(format!("{} columns are too many", g.columns()));
+    let too_wide = || {
+        KernelError::Invalid(format!(
+            "sums of {} columns do not fit into memory: leave columns out",
+            g.columns()
+        ))
+    };
     let scratch = blocks.bytes(p.cpu.pool().threads()).ok_or_else(too_wide)?;
     let work = g
         .rows

@@ -4,15 +4,15 @@ use thalweg_tensor::{DType, Tensor};
 
 use crate::error::StatsError;
 
-/// Rows of a matrix as `f64`.
-pub(super) fn widened(matrix: &Tensor) -> Result<Vec<f64>, StatsError> {
-    Ok(match matrix.dtype() {
-        DType::F32 => matrix
+/// Elements of a tensor as `f64`.
+pub(super) fn widened(tensor: &Tensor) -> Result<Vec<f64>, StatsError> {
+    Ok(match tensor.dtype() {
+        DType::F32 => tensor
             .as_slice::<f32>()?
             .iter()
             .map(|x| f64::from(*x))
             .collect(),
-        _ => matrix.to_vec::<f64>()?,
+        _ => tensor.to_vec::<f64>()?,
     })
 }
 
@@ -41,13 +41,5 @@ pub(super) fn row_of(matrix: &Tensor, row: usize) -> Result<Vec<f64>, StatsError
             .map(|x| f64::from(*x))
             .collect(),
         _ => matrix.as_slice::<f64>()?[at].to_vec(),
-    })
-}
-
-/// Element of a vector of the rows' dtype.
-pub(super) fn element(vector: &Tensor, at: usize) -> Result<f64, StatsError> {
-    Ok(match vector.dtype() {
-        DType::F32 => f64::from(vector.as_slice::<f32>()?[at]),
-        _ => vector.as_slice::<f64>()?[at],
     })
 }

@@ -3,7 +3,6 @@
 use thalweg_graph::Graph;
 use thalweg_hvd::Hvd;
 use thalweg_ops::{NewGraph, StateOps};
-use thalweg_session::SessionOptions;
 use thalweg_tensor::{DType, Tensor};
 
 use super::centroids::{narrowed, widened};
@@ -13,7 +12,7 @@ use super::options::{Iteration, KMeans, Start};
 use super::relocate::fill_empty_clusters;
 use super::start::Draw;
 use crate::error::StatsError;
-use crate::passes::{Columns, over_blocks, session, threads_of_rank};
+use crate::passes::{Columns, session};
 use crate::rows::RowBlocks;
 
 impl KMeans {
@@ -25,9 +24,7 @@ impl KMeans {
     pub fn fit(&self, hvd: &Hvd, rows: &dyn RowBlocks) -> Result<KMeansModel, StatsError> {
         self.check()?;
         let columns = Columns::agreed(hvd, rows)?;
-        let threads = || SessionOptions::new().threads(threads_of_rank(hvd));
-        let options = self.options.clone().unwrap_or_else(threads);
-        best_of_starts(self, hvd, rows, columns.x, &options)
+        best_of_starts(self, hvd, rows, columns.x)
     }
 }
 
@@ -37,7 +34,6 @@ fn best_of_starts(
     hvd: &Hvd,
     rows: &dyn RowBlocks,
     dims: usize,
-    options: &SessionOptions,
 ) -> Result<KMeansModel, StatsError> {
     let k = kmeans.clusters;
     if let Start::Given(given) = &kmeans.start
@@ -51,13 +47,13 @@ fn best_of_starts(
     }
     let g = Graph::new();
     let nodes = Nodes::new(&g, rows.dtype(), k, dims);
-    let session = session(hvd, &g, options)?;
+    let session = session(hvd, &g, kmeans.options.as_ref())?;
     session.run(g.initializers(), [])?;
     let mut steps = Steps::new(&nodes, &session, [k, dims])?;
 
     let least_shift = match kmeans.tolerance {
         0.0 => 0.0,
-        tolerance => tolerance * mean_variance(&mut steps, rows, dims)?,
+        tolerance => tolerance * mean_variance(&mut steps, rows, [k, dims])?,
     };
     let mut best: Option<KMeansModel> = None;
     // Given centroids lead to one result.
@@ -93,42 +89,20 @@ fn best_of_starts(
     best.ok_or_else(|| StatsError::invalid("there must be at least one start"))
 }
 
-/// The mean over all columns of their variance, over the rows of all ranks; weights do not count, as in scikit-learn.
+/// The mean over all columns of their variance, over the rows of all ranks; weights do not count, as in scikit-learn. A pass
+/// has the mean of the rows, and a second one their squared distances from it.
 fn mean_variance(
     steps: &mut Steps<'_>,
     rows: &dyn RowBlocks,
-    dims: usize,
+    [k, dims]: [usize; 2],
 ) -> Result<f64, StatsError> {
-    // The count, means and sums of squared differences of each rank, merged as Chan, Golub and LeVeque do (1979).
-    let mut own = vec![0.0; 1 + 2 * dims];
-    over_blocks(rows, &mut |_, block| {
-        for row in widened(&block.x)?.chunks_exact(dims.max(1)) {
-            own[0] += 1.0;
-            let count = own[0];
-            let (means, squares) = own[1..].split_at_mut(dims);
-            for ((mean, square), x) in means.iter_mut().zip(squares).zip(row) {
-                let apart = x - *mean;
-                *mean += apart / count;
-                *square += apart * (x - *mean);
-            }
-        }
-        Ok(())
-    })?;
-    let all = steps.gather(&own, own.len())?;
-    let mut variances = vec![(0.0f64, 0.0f64, 0.0f64); dims];
-    for rank in all.chunks_exact(own.len()).filter(|rank| rank[0] > 0.0) {
-        for (i, (count, mean, square)) in variances.iter_mut().enumerate() {
-            let (n, apart) = (*count + rank[0], rank[1 + i] - *mean);
-            *square += rank[1 + dims + i] + apart * apart * *count * rank[0] / n;
-            *mean += apart * rank[0] / n;
-            *count = n;
-        }
-    }
-    let sum: f64 = variances
-        .iter()
-        .map(|(count, _, square)| square / count.max(1.0))
-        .sum();
-    Ok(sum / dims.max(1) as f64)
+    // Equal centroids: the first one has all rows.
+    let at = |point: &[f64]| narrowed(rows.dtype(), [k, dims], &point.repeat(k));
+    let sums = steps.unweighted_sums(rows, &at(&vec![0.0; dims])?)?;
+    let count = sums.counts[0].max(1.0);
+    let mean: Vec<f64> = sums.rows[..dims].iter().map(|sum| sum / count).collect();
+    let inertia = steps.unweighted_sums(rows, &at(&mean)?)?.inertia;
+    Ok(inertia / count / dims as f64)
 }
 
 /// Iterations from a start.

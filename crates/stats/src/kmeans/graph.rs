@@ -126,6 +126,24 @@ impl<'g> Steps<'g> {
         self.reduced()
     }
 
+    /// As [`Steps::sums`], of rows that count once each.
+    pub(super) fn unweighted_sums(
+        &mut self,
+        rows: &dyn RowBlocks,
+        centroids: &Tensor,
+    ) -> Result<Sums, StatsError> {
+        let weights = Tensor::zeros(rows.dtype(), &[0])?;
+        self.clear.call(&[])?;
+        over_blocks(rows, &mut |first_row, block| {
+            let block = Block {
+                weights: weights.clone(),
+                ..block.clone()
+            };
+            self.add(first_row, &block, centroids)
+        })?;
+        self.reduced()
+    }
+
     /// The sums of the clusters of a block on each rank.
     pub(super) fn sums_of_block(
         &mut self,

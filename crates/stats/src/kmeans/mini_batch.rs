@@ -4,7 +4,6 @@ use thalweg_graph::Graph;
 use thalweg_hvd::Hvd;
 use thalweg_ops::{NewGraph, StateOps};
 use thalweg_session::SessionOptions;
-use thalweg_tensor::DType;
 
 use super::centroids::narrowed;
 use super::graph::{Nodes, Steps};
@@ -12,7 +11,7 @@ use super::model::KMeansModel;
 use super::options::Start;
 use super::start::Draw;
 use crate::error::StatsError;
-use crate::passes::{Columns, session, threads_of_rank};
+use crate::passes::{Columns, session};
 use crate::rows::{Block, Rows};
 
 /// K-means of batches that come one after the other, from a pipeline that does not fit into memory.
@@ -91,18 +90,14 @@ impl MiniBatchKMeans {
             .next()
             .ok_or_else(|| StatsError::invalid("there are no batches"))?;
         let first = first.map_err(Into::into)?;
-        let rows = Rows::new(first.x.clone()).weights(match first.weights.is_empty() {
-            true => ones(
-                first.x.dtype(),
-                first.x.dims().first().copied().unwrap_or(0),
-            ),
-            false => first.weights.clone(),
-        });
+        let mut rows = Rows::new(first.x.clone());
+        if !first.weights.is_empty() {
+            rows = rows.weights(first.weights.clone());
+        }
         let (k, dims) = (self.clusters, Columns::agreed(hvd, &rows)?.x);
         let g = Graph::new();
         let nodes = Nodes::new(&g, first.x.dtype(), k, dims);
-        let threads = || SessionOptions::new().threads(threads_of_rank(hvd));
-        let session = session(hvd, &g, &self.options.clone().unwrap_or_else(threads))?;
+        let session = session(hvd, &g, self.options.as_ref())?;
         session.run(g.initializers(), [])?;
         let mut steps = Steps::new(&nodes, &session, [k, dims])?;
         let mut draw = Draw {
@@ -138,12 +133,5 @@ impl MiniBatchKMeans {
             converged: false,
             history,
         })
-    }
-}
-
-fn ones(dtype: DType, rows: usize) -> thalweg_tensor::Tensor {
-    match dtype {
-        DType::F32 => thalweg_tensor::Tensor::vector(&vec![1.0f32; rows]),
-        _ => thalweg_tensor::Tensor::vector(&vec![1.0f64; rows]),
     }
 }

@@ -1,6 +1,7 @@
 //! K-means: Lloyd's algorithm from a k-means++ or k-means|| start.
 
 mod centroids;
+mod distances;
 mod fit;
 mod graph;
 mod mini_batch;

@@ -1,14 +1,15 @@
 //! Clusters without rows: each takes one of the rows that are farthest from their centroids.
 
-use super::centroids::{element, row_of};
+use thalweg_tensor::Tensor;
+
+use super::centroids::{row_of, widened};
 use super::graph::{Steps, Sums};
 use crate::error::StatsError;
 use crate::passes::over_blocks;
 use crate::rows::RowBlocks;
-use thalweg_tensor::Tensor;
 
 /// A row that is far from its centroid: its squared distance, its cluster, its weight, and the row.
-type Far = (f64, usize, f64, Vec<f64>);
+type Far = Vec<f64>;
 
 /// Moves the farthest rows of all ranks into the clusters that have none, as scikit-learn does: a row is counted in its new
 /// cluster, and no more in its old one.
@@ -29,17 +30,8 @@ pub(super) fn fill_empty_clusters(
     }
     let own = farthest_rows(steps, rows, centroids, empty.len())?;
     let width = 3 + dims;
-    let flat: Vec<f64> = own
-        .into_iter()
-        .flat_map(|(distance, cluster, weight, row)| {
-            [distance, cluster as f64, weight].into_iter().chain(row)
-        })
-        .collect();
-    let mut all: Vec<Vec<f64>> = steps
-        .gather(&flat, width)?
-        .chunks_exact(width)
-        .map(<[f64]>::to_vec)
-        .collect();
+    let all = steps.gather(&own.concat(), width)?;
+    let mut all: Vec<&[f64]> = all.chunks_exact(width).collect();
     // A stable sort: equal distances stay in the order of ranks and rows.
     all.sort_by(|a, b| b[0].total_cmp(&a[0]));
     for (to, far) in empty.into_iter().zip(all) {
@@ -64,21 +56,16 @@ fn farthest_rows(
     let mut far: Vec<Far> = Vec::new();
     over_blocks(rows, &mut |first_row, block| {
         let (nearest, distances) = steps.search(first_row, &block.x, centroids)?;
-        let nearest = nearest.as_slice::<i32>()?;
-        for (row, cluster) in nearest.iter().enumerate() {
-            let distance = element(&distances, row)?;
-            if far.len() == count && far.last().is_some_and(|last| distance <= last.0) {
+        let (distances, weights) = (widened(&distances)?, widened(&block.weights)?);
+        for (row, cluster) in nearest.as_slice::<i32>()?.iter().enumerate() {
+            let distance = distances[row];
+            if far.len() == count && far.last().is_some_and(|last| distance <= last[0]) {
                 continue;
             }
-            let weight = match block.weights.is_empty() {
-                true => 1.0,
-                false => element(&block.weights, row)?,
-            };
-            let at = far.partition_point(|known| known.0 >= distance);
-            far.insert(
-                at,
-                (distance, *cluster as usize, weight, row_of(&block.x, row)?),
-            );
+            let weight = weights.get(row).copied().unwrap_or(1.0);
+            let mut own = vec![distance, f64::from(*cluster), weight];
+            own.extend(row_of(&block.x, row)?);
+            far.insert(far.partition_point(|known| known[0] >= distance), own);
             far.truncate(count);
         }
         Ok(())

@@ -3,15 +3,14 @@
 //! All ranks draw the same random numbers. A row is drawn by its place among the rows of all ranks, in their order, so the
 //! start does not depend on the number of ranks.
 
-use thalweg_tensor::{DType, Tensor};
-
-use super::centroids::{element, narrowed, row_of, widened};
+use super::centroids::{narrowed, row_of, widened};
+use super::distances::{Distances, Place};
 use super::graph::Steps;
 use super::options::Start;
 use crate::error::StatsError;
 use crate::passes::over_blocks;
 use crate::random::uniform;
-use crate::rows::{RowBlocks, Rows};
+use crate::rows::{Block, RowBlocks, Rows};
 
 /// Rows of a start that is drawn.
 pub(super) struct Draw<'a, 'g> {
@@ -22,64 +21,36 @@ pub(super) struct Draw<'a, 'g> {
     pub rank: usize,
 }
 
-/// The squared distances of the rows of this rank to the nearest centroid so far, by block.
-struct Distances {
-    blocks: Vec<Tensor>,
-    /// `true` before the first centroid: all rows are equally far.
-    none: bool,
-}
-
 impl Draw<'_, '_> {
     /// The centroids of a start, `[k, d]`.
     ///
     /// # Errors
     /// Fewer rows than clusters, or an error of a step.
     pub(super) fn centroids(&mut self, start: &Start, k: usize) -> Result<Vec<f64>, StatsError> {
-        let rows = self.count_rows()?;
-        if rows.iter().sum::<f64>() < k as f64 {
+        let mut distances = Distances::unknown(self.rows)?;
+        let rows = self.steps.gather(&[distances.rows() as f64], 1)?;
+        let all: f64 = rows.iter().sum();
+        if all < k as f64 {
             return Err(StatsError::invalid(format!(
-                "{k} clusters are asked for, of {} rows: take at most as many clusters as rows",
-                rows.iter().sum::<f64>()
+                "{k} clusters are asked for, of {all} rows: take at most as many clusters as rows"
             )));
         }
         match start {
-            Start::PlusPlus => {
-                let mut distances = self.unknown()?;
-                self.plus_plus(&mut distances, Vec::new(), k)
-            }
+            Start::PlusPlus => self.plus_plus(&mut distances, Vec::new(), k),
             Start::Parallel {
                 rounds,
                 oversampling,
             } => {
                 let before = rows[..self.rank].iter().sum::<f64>() as u64;
-                self.parallel(k, *rounds, oversampling * k as f64, before)
+                let wanted = oversampling * k as f64;
+                let candidates = self.candidates(&mut distances, *rounds, wanted, before)?;
+                match candidates.len() <= k * self.dims {
+                    true => self.plus_plus(&mut distances, candidates, k),
+                    false => self.choose(candidates, k),
+                }
             }
             Start::Given(centroids) => widened(centroids),
         }
-    }
-
-    /// The number of rows of each rank.
-    fn count_rows(&mut self) -> Result<Vec<f64>, StatsError> {
-        let mut own = 0;
-        over_blocks(self.rows, &mut |_, block| {
-            own += block.x.dims().first().copied().unwrap_or(0);
-            Ok(())
-        })?;
-        self.steps.gather(&[own as f64], 1)
-    }
-
-    /// Distances before the first centroid.
-    fn unknown(&self) -> Result<Distances, StatsError> {
-        let mut blocks = Vec::new();
-        over_blocks(self.rows, &mut |_, block| {
-            let rows = block.x.dims().first().copied().unwrap_or(0);
-            blocks.push(match block.x.dtype() {
-                DType::F32 => Tensor::vector(&vec![f32::MAX; rows]),
-                _ => Tensor::vector(&vec![f64::MAX; rows]),
-            });
-            Ok(())
-        })?;
-        Ok(Distances { blocks, none: true })
     }
 
     /// Draws rows, one after the other, until there are `k` centroids.
@@ -100,11 +71,11 @@ impl Draw<'_, '_> {
 
     /// Draws a row with a probability by its weight and squared distance; `draw` is in `[0, 1)`.
     fn draw_row(&mut self, distances: &Distances, draw: f64) -> Result<Vec<f64>, StatsError> {
-        let mut totals = self.masses(distances, false)?;
+        let mut totals = self.steps.gather(&[distances.mass(false)?], 1)?;
         // All rows are centroids already: any row does.
         let any = totals.iter().sum::<f64>() <= 0.0;
         if any {
-            totals = self.masses(distances, true)?;
+            totals = self.steps.gather(&[distances.mass(true)?], 1)?;
         }
         let mut left = draw * totals.iter().sum::<f64>();
         let last = totals.iter().rposition(|t| *t > 0.0).unwrap_or(0);
@@ -114,65 +85,34 @@ impl Draw<'_, '_> {
             rank += 1;
         }
         let own = match rank == self.rank {
-            true => self.row_at(distances, any, left)?,
+            true => self.rows_at(distances.place_at(any, left)?.as_slice())?,
             false => Vec::new(),
         };
         self.steps.gather(&own, self.dims)
     }
 
-    /// The sum of the masses of the rows of each rank.
-    fn masses(&mut self, distances: &Distances, any: bool) -> Result<Vec<f64>, StatsError> {
-        let mut sum = 0.0;
-        self.each_mass(distances, any, &mut |_, _, mass| {
-            sum += mass;
-            Ok(())
-        })?;
-        self.steps.gather(&[sum], 1)
-    }
-
-    /// The row of this rank at which the running sum of masses passes `left`.
-    fn row_at(&self, distances: &Distances, any: bool, left: f64) -> Result<Vec<f64>, StatsError> {
-        let (mut sum, mut found) = (0.0, None);
-        self.each_mass(distances, any, &mut |x, row, mass| {
-            // The last row with a mass, should rounding leave the sum behind `left`.
-            if mass > 0.0 && sum <= left {
-                found = Some((x.clone(), row));
+    /// The rows at these places, which are in the order of the rows. The pass ends with the block of the last one.
+    fn rows_at(&self, places: &[Place]) -> Result<Vec<f64>, StatsError> {
+        let Some(&(last, _)) = places.last() else {
+            return Ok(Vec::new());
+        };
+        let (mut found, mut left, mut number) = (Vec::new(), places, 0);
+        let passed = self.rows.for_each(&mut |block| {
+            let of_block = left.partition_point(|place| place.0 == number);
+            for (_, row) in &left[..of_block] {
+                found.extend(row_in(&block, *row)?);
             }
-            sum += mass;
-            Ok(())
-        })?;
-        found.map_or(Ok(Vec::new()), |(x, row)| row_of(&x, row))
-    }
-
-    /// Calls `take` with each row of this rank and its mass: weight times squared distance, or the weight alone where
-    /// distances do not count.
-    fn each_mass(
-        &self,
-        distances: &Distances,
-        any: bool,
-        take: &mut dyn FnMut(&Tensor, usize, f64) -> Result<(), StatsError>,
-    ) -> Result<(), StatsError> {
-        let mut blocks = distances.blocks.iter();
-        over_blocks(self.rows, &mut |_, block| {
-            let changed =
-                || StatsError::invalid("the source of rows gives other blocks in another pass");
-            let best = blocks.next().ok_or_else(changed)?;
-            if best.dims().first() != block.x.dims().first() {
-                return Err(changed());
+            left = &left[of_block..];
+            number += 1;
+            match number > last {
+                true => Err(StatsError::Ended),
+                false => Ok(()),
             }
-            for row in 0..best.len() {
-                let weight = match block.weights.is_empty() {
-                    true => 1.0,
-                    false => element(&block.weights, row)?,
-                };
-                let distance = match any || distances.none {
-                    true => 1.0,
-                    false => element(best, row)?,
-                };
-                take(&block.x, row, weight * distance)?;
-            }
-            Ok(())
-        })
+        });
+        match passed {
+            Ok(()) | Err(StatsError::Ended) => Ok(found),
+            Err(error) => Err(error),
+        }
     }
 
     /// Updates the distances by more centroids, `[m, d]`.
@@ -182,58 +122,58 @@ impl Draw<'_, '_> {
         distances.none = false;
         let mut blocks = distances.blocks.iter_mut();
         over_blocks(self.rows, &mut |first_row, block| {
-            if let Some(best) = blocks.next() {
-                *best = self.steps.closer(first_row, &block.x, &centroids, best)?;
-            }
+            let own = blocks.next().map(|own| &mut own.best);
+            let own = own.filter(|best| best.dims().first() == block.x.dims().first());
+            let best = own.ok_or_else(changed)?;
+            *best = self.steps.closer(first_row, &block.x, &centroids, best)?;
             Ok(())
         })
     }
 
-    /// k-means||: several rows in each round, then k-means++ over these, weighted by the rows that are nearest to each.
-    fn parallel(
+    /// The candidates of k-means||: a row, then about `wanted` rows in each round. `first_row` is the number of this rank's
+    /// first row among those of all ranks.
+    fn candidates(
         &mut self,
-        k: usize,
+        distances: &mut Distances,
         rounds: usize,
         wanted: f64,
         first_row: u64,
     ) -> Result<Vec<f64>, StatsError> {
-        let mut distances = self.unknown()?;
-        let mut candidates = self.plus_plus(&mut distances, Vec::new(), 1)?;
+        let mut candidates = self.plus_plus(distances, Vec::new(), 1)?;
         for round in 1..=rounds as u64 {
-            let total: f64 = self.masses(&distances, false)?.iter().sum();
-            let (mut own, mut number) = (Vec::new(), first_row);
-            let seed = self.seed;
-            self.each_mass(&distances, false, &mut |x, row, mass| {
-                if uniform(seed, (round, number)) < wanted * mass / total {
-                    own.extend(row_of(x, row)?);
+            let total: f64 = self
+                .steps
+                .gather(&[distances.mass(false)?], 1)?
+                .iter()
+                .sum();
+            let (mut places, mut number) = (Vec::new(), first_row);
+            distances.each_mass(false, &mut |place, mass| {
+                if uniform(self.seed, (round, number)) < wanted * mass / total {
+                    places.push(place);
                 }
                 number += 1;
-                Ok(())
             })?;
+            let own = self.rows_at(&places)?;
             let found = self.steps.gather(&own, self.dims)?;
             if !found.is_empty() {
-                self.approach(&mut distances, &found)?;
+                self.approach(distances, &found)?;
                 candidates.extend(found);
             }
         }
-        if candidates.len() <= k * self.dims {
-            return self.plus_plus(&mut distances, candidates, k);
-        }
-        self.choose(candidates, k)
+        Ok(candidates)
     }
 
-    /// Chooses `k` of the candidates by k-means++: those of the first rank are the rows to draw from.
+    /// Chooses `k` of the candidates by k-means++, weighted by the rows that are nearest to each: the first rank has the
+    /// candidates as its rows.
     fn choose(&mut self, candidates: Vec<f64>, k: usize) -> Result<Vec<f64>, StatsError> {
         let (dtype, count) = (self.rows.dtype(), candidates.len() / self.dims);
         let matrix = narrowed(dtype, [count, self.dims], &candidates)?;
         let mut weights = vec![0.0; count];
         over_blocks(self.rows, &mut |first_row, block| {
             let (nearest, _) = self.steps.search(first_row, &block.x, &matrix)?;
+            let of_rows = widened(&block.weights)?;
             for (row, candidate) in nearest.as_slice::<i32>()?.iter().enumerate() {
-                weights[*candidate as usize] += match block.weights.is_empty() {
-                    true => 1.0,
-                    false => element(&block.weights, row)?,
-                };
+                weights[*candidate as usize] += of_rows.get(row).copied().unwrap_or(1.0);
             }
             Ok(())
         })?;
@@ -241,22 +181,34 @@ impl Draw<'_, '_> {
         let total = |c: usize| -> f64 { all.iter().skip(c).step_by(count).sum() };
         let weights: Vec<f64> = (0..count).map(total).collect();
         let rows = match self.rank {
-            0 => Rows::new(matrix).weights(weights_of(dtype, &weights)?),
+            0 => {
+                let weights = narrowed(dtype, [count, 1], &weights)?;
+                Rows::new(matrix).weights(weights.reshaped(&[count])?)
+            }
             _ => Rows::new(narrowed(dtype, [0, self.dims], &[])?),
         };
         let mut draw = Draw {
             steps: self.steps,
             rows: &rows,
             dims: self.dims,
+            // Other numbers than those that drew the candidates.
             seed: self.seed ^ 1,
             rank: self.rank,
         };
-        let mut distances = draw.unknown()?;
-        draw.plus_plus(&mut distances, Vec::new(), k)
+        draw.plus_plus(&mut Distances::unknown(&rows)?, Vec::new(), k)
     }
 }
 
-fn weights_of(dtype: DType, weights: &[f64]) -> Result<Tensor, StatsError> {
-    let column = narrowed(dtype, [weights.len(), 1], weights)?;
-    Ok(column.reshaped(&[weights.len()])?)
+/// A row of a block as `f64`.
+fn row_in(block: &Block, row: usize) -> Result<Vec<f64>, StatsError> {
+    match block.x.dims().first().is_some_and(|rows| row < *rows) {
+        true => row_of(&block.x, row),
+        false => Err(changed()),
+    }
+}
+
+fn changed() -> StatsError {
+    StatsError::invalid(
+        "the source of rows gives other blocks in another pass: it must give the same ones each time",
+    )
 }

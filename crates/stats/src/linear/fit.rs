@@ -6,7 +6,7 @@ use thalweg_ops::{
     ALL_RANKS, ArrayOps, CollectiveOps, LinalgOps, NewGraph, ReduceOp, SourceOps, StateOps,
     StatisticsOps, Variable,
 };
-use thalweg_session::{Feeding, Session, SessionOptions};
+use thalweg_session::{Feeding, Session};
 use thalweg_tensor::{DType, Tensor};
 
 use super::model::{LinearModel, SolveReport};
@@ -16,7 +16,7 @@ use super::solve::{
     normal_equations, residuals, squares_of_factor, squares_of_products, triangular_equations,
 };
 use crate::error::StatsError;
-use crate::passes::{Columns, over_blocks, session, threads_of_rank};
+use crate::passes::{Columns, over_blocks, session};
 use crate::rows::RowBlocks;
 
 /// Smallest eigenvalue of scaled normal equations, as a share of the largest, that leaves eight digits of the coefficients.
@@ -42,9 +42,7 @@ impl LinearRegression {
                 "the rows have no targets: give them with Rows::targets",
             ));
         }
-        let threads = || SessionOptions::new().threads(threads_of_rank(hvd));
-        let options = self.options.clone().unwrap_or_else(threads);
-        fit(self, hvd, rows, columns, &options)
+        fit(self, hvd, rows, columns)
     }
 }
 
@@ -54,7 +52,6 @@ fn fit(
     hvd: &Hvd,
     rows: &dyn RowBlocks,
     columns: Columns,
-    options: &SessionOptions,
 ) -> Result<LinearModel, StatsError> {
     let mut center = shift(hvd, rows, columns)?;
     if !regression.intercept {
@@ -66,7 +63,7 @@ fn fit(
     let options_of_solution = (regression.intercept, regression.ridge);
     let products = Products::new(&g, &pass, columns, options_of_solution);
     let factors = Factors::new(&g, &pass, columns, options_of_solution);
-    let session = session(hvd, &g, options)?;
+    let session = session(hvd, &g, regression.options.as_ref())?;
     session.run(g.initializers(), [])?;
 
     let mut reason = "it was asked for".to_owned();

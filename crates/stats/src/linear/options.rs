@@ -11,8 +11,8 @@ pub enum Solver {
     /// Normal equations: one pass, and a Cholesky decomposition. Half of the digits are lost where columns are nearly
     /// dependent.
     NormalEquations,
-    /// A QR decomposition of blocks of rows, and a singular value decomposition of R. It takes about eight times as long,
-    /// loses no digits, and gives the shortest solution where columns depend on each other.
+    /// A QR decomposition of blocks of rows, and a singular value decomposition of R. It takes longer, loses no digits,
+    /// and gives the shortest solution where columns depend on each other.
     Qr,
 }
 

@@ -10,7 +10,7 @@ use crate::rows::{Block, RowBlocks};
 /// Rows whose mean is taken.
 const SAMPLE: usize = 256;
 
-/// The means of the first rows of the first rank that has any, `[p + k]`: the same on all ranks.
+/// The means of the first rows of the first block of the first rank that has any, `[p + k]`: the same on all ranks.
 ///
 /// # Errors
 /// No rank has rows, or an error of the source of rows or of a rank.
@@ -22,10 +22,9 @@ pub(super) fn shift(
     let width = columns.x + columns.y;
     // The count, then the sums.
     let mut own = vec![0.0; 1 + width];
-    rows.for_each(&mut |block| match own[0] < SAMPLE as f64 {
-        true => add_rows(&block, columns, &mut own),
-        false => Ok(()),
-    })?;
+    if let Some(block) = rows.first_block()? {
+        add_rows(&block, columns, &mut own)?;
+    }
     let all = hvd.allgather(Tensor::new(&[1, own.len()], &own)?)?;
     let first = all
         .as_slice::<f64>()?
