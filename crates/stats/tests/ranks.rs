@@ -181,6 +181,19 @@ fn rows_and_options_that_cannot_be_fitted_are_errors() {
     );
     let ints = Rows::new(Tensor::from([[1i32], [2]])).targets(Tensor::from([[1i32], [2]]));
     assert!(linear(&ints).contains("convert them to f32 or f64"));
+    for solver in [Solver::Auto, Solver::Qr] {
+        let weightless = x()
+            .targets(Tensor::from([[1.0f64], [2.0]]))
+            .weights(Tensor::from([0.0f64, 0.0]));
+        let error = LinearRegression::new()
+            .solver(solver)
+            .fit(&hvd, &weightless)
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("the weights of all rows are 0"),
+            "{error}"
+        );
+    }
     let ridge = LinearRegression::new()
         .ridge(-1.0)
         .fit(&hvd, &x())

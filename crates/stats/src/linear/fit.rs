@@ -70,6 +70,7 @@ fn fit(
     if regression.solver != Solver::Qr {
         pass.run(&session, rows, products.accumulate)?;
         let gram: Tensor = session.run(products.reduced, [])?;
+        check_weight(&gram)?;
         let ends: Vec<f64> =
             session.run(products.eigenvalues, [products.total.feed(gram.clone())])?;
         let share = ends[0] / ends[1];
@@ -95,7 +96,18 @@ fn fit(
     }
     pass.run(&session, rows, factors.accumulate)?;
     let r: Tensor = session.run(factors.reduced, [])?;
+    check_weight(&r)?;
     factors.model(&session, r, &center, columns, reason)
+}
+
+/// Fails if no row counts: the first element of the products, or of their factor, has the sum of the weights.
+fn check_weight(sums: &Tensor) -> Result<(), StatsError> {
+    match sums.as_slice::<f64>()?.first() {
+        Some(0.0) => Err(StatsError::invalid(
+            "the weights of all rows are 0: give at least one row a weight",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A pass over the rows: what is fed.
