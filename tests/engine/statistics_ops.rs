@@ -14,8 +14,13 @@ fn a_gram_matrix_has_the_products_of_ones_x_and_y_less_their_shift() {
         g.constant([[2.0f64, 3.0], [4.0, 7.0]]),
         g.constant([[5.0f64], [6.0]]),
     );
-    let gram = x.gram_matrix(y, none(&g), [2.0f64, 3.0, 5.0]);
-    let weighted = x.gram_matrix(y, g.constant([1.0f64, 0.25]), [2.0f64, 3.0, 5.0]);
+    let gram = x.gram_matrix(y, none(&g), [2.0f64, 3.0, 5.0], DType::F64);
+    let weighted = x.gram_matrix(
+        y,
+        g.constant([1.0f64, 0.25]),
+        [2.0f64, 3.0, 5.0],
+        DType::F64,
+    );
     let (gram, weighted): (Tensor, Tensor) =
         Session::new(&g).unwrap().run((gram, weighted), []).unwrap();
     // The rows are (1, 0, 0, 0) and (1, 2, 4, 1).
@@ -26,6 +31,37 @@ fn a_gram_matrix_has_the_products_of_ones_x_and_y_less_their_shift() {
     };
     assert_eq!(gram.to_vec::<f64>().unwrap(), wanted(1.0));
     assert_eq!(weighted.to_vec::<f64>().unwrap(), wanted(0.25));
+}
+
+#[test]
+fn products_in_f32_are_those_in_f64_to_seven_digits_and_infinite_where_they_are_too_large() {
+    let g = Graph::new();
+    let value = |i: usize| ((i * 7919) % 1009) as f32 / 300.0 - 1.5;
+    let matrix = |rows: usize, columns: usize| {
+        let values: Vec<f32> = (0..rows * columns).map(value).collect();
+        g.constant(Tensor::new(&[rows, columns], &values).unwrap())
+    };
+    let none = g.constant(Vec::<f32>::new());
+    let (x, y) = (matrix(5003, 19), matrix(5003, 2));
+    let [narrow, wide] =
+        [DType::F32, DType::F64].map(|products| x.gram_matrix(y, none, [0.25; 21], products));
+    let large = g.constant([[1e30f32]]);
+    let large = large.gram_matrix(large, none, [0.0f64; 2], DType::F32);
+    let (narrow, wide, large): (Vec<f64>, Vec<f64>, Vec<f64>) = Session::new(&g)
+        .unwrap()
+        .run((narrow, wide, large), [])
+        .unwrap();
+    assert_ne!(narrow, wide);
+    for (at, found) in narrow.iter().enumerate() {
+        // The squares of both columns bound their product.
+        let bound = (wide[at / 22 * 23] * wide[at % 22 * 23]).sqrt();
+        assert!(
+            (found - wide[at]).abs() < 1e-7 * bound,
+            "{at}: {found} {}",
+            wide[at]
+        );
+    }
+    assert_eq!(large[8], f64::INFINITY);
 }
 
 #[test]
@@ -46,8 +82,8 @@ fn a_triangular_factor_of_blocks_has_the_products_of_all_rows() {
     let r = first.0.triangular_factor(first.1, none, shift, zeros);
     let r = second.0.triangular_factor(second.1, none, shift, r);
     let products = r.matmul_t(r, true, false);
-    let gram =
-        first.0.gram_matrix(first.1, none, shift) + second.0.gram_matrix(second.1, none, shift);
+    let gram = first.0.gram_matrix(first.1, none, shift, DType::F64)
+        + second.0.gram_matrix(second.1, none, shift, DType::F64);
     let (r, products, gram): (Tensor, Tensor, Tensor) = Session::new(&g)
         .unwrap()
         .run((r, products, gram), [])
@@ -93,7 +129,7 @@ fn a_number_that_is_not_finite_is_an_error_with_its_row_and_column() {
     let x = g.placeholder("x", DType::F64, [-1, 2]);
     let y = g.placeholder("y", DType::F64, [-1, 1]);
     let weights = g.placeholder("weights", DType::F64, [-1]);
-    let gram = x.gram_matrix(y, weights, [0.0f64; 3]);
+    let gram = x.gram_matrix(y, weights, [0.0f64; 3], DType::F64);
     let zeros = g.constant(Tensor::zeros(DType::F64, &[4, 4]).unwrap());
     let factor = x.triangular_factor(y, weights, [0.0f64; 3], zeros);
     let sums = x.cluster_sums(weights, g.constant([[0.0f64, 0.0]])).sums;
@@ -148,17 +184,25 @@ fn shapes_that_do_not_fit_are_errors_when_the_graph_is_built() {
     let y = g.placeholder("y", DType::F64, [4, 1]);
     let three = g.placeholder("three", DType::F64, [3, 1]);
     let refused = |made: Output<'_>| made.is_invalid();
-    assert!(refused(x.gram_matrix(three, none(&g), [0.0f64; 3])));
-    assert!(refused(x.gram_matrix(y, none(&g), [0.0f64; 2])));
     assert!(refused(x.gram_matrix(
-        y,
-        g.constant([1.0f64; 3]),
-        [0.0f64; 3]
+        three,
+        none(&g),
+        [0.0f64; 3],
+        DType::F64
     )));
+    assert!(refused(x.gram_matrix(y, none(&g), [0.0f64; 2], DType::F64)));
+    let weights = g.constant([1.0f64; 3]);
+    assert!(refused(x.gram_matrix(y, weights, [0.0f64; 3], DType::F64)));
+    assert!(refused(x.gram_matrix(y, none(&g), [0.0f64; 3], DType::F32)));
     let wide = g.placeholder("wide", DType::F64, [4, 5]);
     assert!(refused(x.triangular_factor(y, none(&g), [0.0f64; 3], wide)));
     assert!(refused(x.nearest_centroids(wide)[0]));
     let nothing = g.constant(Tensor::zeros(DType::F64, &[0, 2]).unwrap());
     assert!(refused(x.nearest_centroids(nothing)[0]));
-    assert!(!refused(x.gram_matrix(y, none(&g), [0.0f64; 3])));
+    assert!(!refused(x.gram_matrix(
+        y,
+        none(&g),
+        [0.0f64; 3],
+        DType::F64
+    )));
 }

@@ -1,8 +1,9 @@
-//! Gram matrices of tall matrices: `Z' Z`, in `f64`, in one pass over the rows.
+//! Gram matrices of tall matrices: `Z' Z`, summed in `f64`, in one pass over the rows.
 //!
 //! `Z` has a column of ones, the columns of `x` and those of `y`, less a shift each: the matrix that the normal equations
 //! of a linear regression are made of. Blocks of rows are packed once, as panels that fit the first-level cache, and both
-//! operands of a tile are read from them. Only the lower triangle is computed.
+//! operands of a tile are read from them. Only the lower triangle is computed. Products are made in `f64`, or in `f32` at
+//! twice the speed: then the sums of some rows are in `f32` too, and only these are added in `f64`.
 //!
 //! ```
 //! use thalweg_cpu::gram::{Gram, GramInputs, gram};
@@ -13,21 +14,25 @@
 //! let shape = Gram { rows: 2, x: 1, y: 1 };
 //! let inputs = GramInputs { x: &[1.0f32, 2.0], y: &[3.0, 5.0], weights: None, shift: &[0.0, 0.0] };
 //! let mut out = [0.0; 9];
-//! let mut scratch = vec![0; shape.scratch(cpu.isa, 1).unwrap()];
-//! gram(cpu, &shape, &inputs, &mut out, &mut scratch);
+//! let mut scratch = vec![0; shape.scratch::<f64>(cpu.isa, 1).unwrap()];
+//! gram::<_, f64>(cpu, &shape, &inputs, &mut out, &mut scratch);
 //! // The rows of Z are (1, 1, 3) and (1, 2, 5).
 //! assert_eq!(out, [2.0, 3.0, 8.0, 3.0, 5.0, 13.0, 8.0, 13.0, 34.0]);
 //! ```
 
 use crate::micro_kernel::{Ahead, Tile, Tiled, Tiles};
-use crate::number::Number;
+use crate::number::Wide;
 use crate::scratch::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::{Cpu, Epilogue, Isa, Vectorize};
 
 /// Rows of a block: a panel of them fits the first-level cache.
 const BLOCK_ROWS: usize = 128;
+/// The most rows whose products are summed in their own type.
+const FOLD_ROWS: usize = 8 * BLOCK_ROWS;
 /// The fewest rows of a task.
-const MIN_TASK_ROWS: usize = 1024;
+const MIN_TASK_ROWS: usize = FOLD_ROWS;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// The most tasks, and the most bytes of their sums. Two tasks are allowed whatever they take.
 const MAX_TASKS: usize = 32;
 const MAX_SUM_BYTES: usize = 256 << 20;
@@ -61,30 +66,29 @@ impl Gram {
         1 + self.x + self.y
     }
 
-    /// Bytes of scratch memory; `None` where they cannot be counted.
-    pub fn scratch(&self, isa: Isa, threads: usize) -> Option<usize> {
-        let plan = GramPlan::of(isa, self);
+    /// Bytes of scratch memory for products in `P`; `None` where they cannot be counted.
+    pub fn scratch<P: Tiled>(&self, isa: Isa, threads: usize) -> Option<usize> {
+        let plan = GramPlan::<P>::of(isa, self);
         let sums = plan.sum_len()?.checked_mul(plan.tasks)?;
-        let lane = Scratch::bytes::<f64>(plan.panels.checked_mul(plan.panel_len())?);
+        plan.panels.checked_mul(plan.panel_len())?;
         sums.checked_mul(size_of::<f64>())?
-            .checked_add(lanes_scratch(plan.tasks, threads, lane))?
+            .checked_add(lanes_scratch(plan.tasks, threads, plan.lane_scratch()))?
             .checked_add(Scratch::bytes::<f64>(0))
     }
 }
 
 /// The division of a Gram matrix into panels of columns and tasks of rows. Tasks depend on the shape alone.
-#[derive(Clone, Copy)]
-struct GramPlan {
-    tiles: Tiles<f64>,
+struct GramPlan<P: 'static> {
+    tiles: Tiles<P>,
     /// Columns of a panel.
     width: usize,
     panels: usize,
     tasks: usize,
 }
 
-impl GramPlan {
+impl<P: Tiled> GramPlan<P> {
     fn of(isa: Isa, g: &Gram) -> Self {
-        let tiles = f64::tiles(isa);
+        let tiles = P::tiles(isa);
         let width = tiles.cols();
         let mut plan = GramPlan {
             tiles,
@@ -98,6 +102,12 @@ impl GramPlan {
         let most = (MAX_SUM_BYTES / bytes.max(1)).clamp(2, MAX_TASKS);
         plan.tasks = (g.rows / MIN_TASK_ROWS).clamp(1, most);
         plan
+    }
+
+    /// Bytes of the packed rows of a task, and of their sums.
+    fn lane_scratch(&self) -> usize {
+        Scratch::bytes::<P>(self.panels * self.panel_len())
+            + Scratch::bytes::<P>(self.stride() * self.stride())
     }
 
     /// Elements of a row of sums.
@@ -124,12 +134,13 @@ impl GramPlan {
     }
 }
 
-/// Computes the Gram matrix: `out` is `[1 + x + y, 1 + x + y]`, of the column of ones, `x` and `y`. Sums are taken in
-/// `f64`. They are the same on any number of threads.
+/// Computes the Gram matrix: `out` is `[1 + x + y, 1 + x + y]`, of the column of ones, `x` and `y`. Products are made in `P`,
+/// and those of up to 1024 rows are summed in it; the rest of the sums is taken in `f64`. They are the same on any number of
+/// threads.
 ///
 /// # Panics
 /// If a slice is not as long as `g` says, or the scratch is too small.
-pub fn gram<T: Number>(
+pub fn gram<T: Wide, P: Wide + Tiled>(
     cpu: Cpu<'_>,
     g: &Gram,
     inputs: &GramInputs<'_, T>,
@@ -144,33 +155,16 @@ pub fn gram<T: Number>(
             && out.len() == g.columns() * g.columns(),
         "operands do not fit {g:?}"
     );
-    let plan = GramPlan::of(cpu.isa, g);
+    let plan = GramPlan::<P>::of(cpu.isa, g);
     let sum_len = plan.stride() * plan.stride();
     let mut scratch = Scratch::new(scratch);
     let sums = scratch.take::<f64>(plan.tasks * sum_len);
-    let lane = Scratch::bytes::<f64>(plan.panels * plan.panel_len());
     let parts = Disjoint::new(sums);
+    let lane = plan.lane_scratch();
     for_lanes(cpu.pool, plan.tasks, scratch.rest(), lane, &|task, lane| {
         // SAFETY: each task runs once, and its sums are its own.
         let sums = unsafe { parts.slice(task * sum_len, sum_len) };
-        let packed = Scratch::new(lane).take::<f64>(plan.panels * plan.panel_len());
-        let (first, rows) = part(g.rows, plan.tasks, task);
-        sums.fill(0.0);
-        // Columns behind `y` fill the last panel, and no row writes them.
-        packed[(plan.panels - 1) * plan.panel_len()..].fill(0.0);
-        for at in (first..first + rows).step_by(BLOCK_ROWS) {
-            let rows = BLOCK_ROWS.min(first + rows - at);
-            let block = PackBlock {
-                g,
-                inputs,
-                at,
-                rows,
-                width: plan.width,
-                packed,
-            };
-            cpu.isa.run(block);
-            add_block(&plan, g, packed, rows, sums);
-        }
+        add_task(&plan, cpu.isa, g, inputs, (task, lane), sums);
     });
     let total: &[f64] = sums;
     for_chunks(cpu.pool, out, g.columns(), &|i, row| {
@@ -184,6 +178,45 @@ pub fn gram<T: Number>(
     });
 }
 
+/// Sums the products of the rows of a task.
+fn add_task<T: Wide, P: Wide + Tiled>(
+    plan: &GramPlan<P>,
+    isa: Isa,
+    g: &Gram,
+    inputs: &GramInputs<'_, T>,
+    (task, lane): (usize, &mut [u8]),
+    sums: &mut [f64],
+) {
+    let mut lane = Scratch::new(lane);
+    let packed = lane.take::<P>(plan.panels * plan.panel_len());
+    let products = lane.take::<P>(sums.len());
+    sums.fill(0.0);
+    products.fill(P::ZERO);
+    // Columns behind `y` fill the last panels: their products are not read, and numbers of any kind would be slow.
+    packed[g.columns() / plan.width * plan.panel_len()..].fill(P::ZERO);
+    let (first, rows) = part(g.rows, plan.tasks, task);
+    let end = first + rows;
+    for fold in (first..end).step_by(FOLD_ROWS) {
+        for at in (fold..end.min(fold + FOLD_ROWS)).step_by(BLOCK_ROWS) {
+            let rows = BLOCK_ROWS.min(end - at);
+            isa.run(PackBlock {
+                g,
+                inputs,
+                at,
+                rows,
+                width: plan.width,
+                packed: &mut *packed,
+            });
+            let next = inputs.x[(at + rows) * g.x..].as_ptr();
+            add_block(plan, g, packed, (rows, next.cast()), products);
+        }
+        for (sum, product) in sums.iter_mut().zip(&mut *products) {
+            *sum += product.to_f64();
+            *product = P::ZERO;
+        }
+    }
+}
+
 /// The place of a column of `Z` among packed columns: `x`, ones, `y`.
 fn packed_column(g: &Gram, column: usize) -> usize {
     match column {
@@ -194,20 +227,21 @@ fn packed_column(g: &Gram, column: usize) -> usize {
 }
 
 /// Packs rows into panels; each panel has the rows of a few columns, one after the other.
-struct PackBlock<'a, T> {
+struct PackBlock<'a, T, P> {
     g: &'a Gram,
     inputs: &'a GramInputs<'a, T>,
     at: usize,
     rows: usize,
     width: usize,
-    packed: &'a mut [f64],
+    packed: &'a mut [P],
 }
 
-impl<T: Number> Vectorize for PackBlock<'_, T> {
+impl<T: Wide, P: Wide> Vectorize for PackBlock<'_, T, P> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
         match self.width {
+            32 => self.pack::<32>(),
             16 => self.pack::<16>(),
             8 => self.pack::<8>(),
             _ => self.pack::<4>(),
@@ -215,62 +249,73 @@ impl<T: Number> Vectorize for PackBlock<'_, T> {
     }
 }
 
-impl<T: Number> PackBlock<'_, T> {
+impl<T: Wide, P: Wide> PackBlock<'_, T, P> {
+    /// Packs panel by panel, so that the shift of a panel stays in registers.
     #[inline(always)]
     fn pack<const WIDTH: usize>(self) {
-        let PackBlock {
-            g,
-            inputs,
-            at,
-            rows,
-            packed,
-            ..
-        } = self;
-        let (panels, _) = packed.as_chunks_mut::<WIDTH>();
+        let PackBlock { g, inputs, .. } = self;
+        let panels = self.packed.as_chunks_mut::<WIDTH>().0;
         let (x_shift, y_shift) = inputs.shift.split_at(g.x);
-        let whole = g.x / WIDTH;
-        for row in 0..rows {
-            let x = &inputs.x[(at + row) * g.x..][..g.x];
-            let root = inputs.weights.map(|w| w[at + row].to_f64().sqrt());
-            let (x_panels, rest) = x.as_chunks::<WIDTH>();
-            let (shifts, rest_shift) = x_shift.as_chunks::<WIDTH>();
-            for (panel, (from, shift)) in x_panels.iter().zip(shifts).enumerate() {
-                let to = &mut panels[panel * BLOCK_ROWS + row];
-                for i in 0..WIDTH {
-                    to[i] = from[i].to_f64() - shift[i];
-                }
-                if let Some(root) = root {
-                    to.iter_mut().for_each(|z| *z *= root);
-                }
+        let x = &inputs.x[self.at * g.x..];
+        let x_panels = panels.chunks_mut(BLOCK_ROWS).zip(x_shift.chunks(WIDTH));
+        for (panel, (to, shift)) in x_panels.enumerate() {
+            let shift: [P; WIDTH] =
+                std::array::from_fn(|i| shift.get(i).map_or(P::ZERO, |s| P::from_f64(*s)));
+            for (row, to) in to[..self.rows].iter_mut().enumerate() {
+                let from = &x[row * g.x + panel * WIDTH..];
+                // A row that ends within the panel is read on into the next: these places are overwritten, or not read.
+                let from: [T; WIDTH] = match from.first_chunk() {
+                    Some(from) => *from,
+                    None => padded(from),
+                };
+                *to = std::array::from_fn(|i| P::from_f64(from[i].to_f64()) - shift[i]);
             }
-            // Behind them: the rest of `x`, the ones and `y`.
-            let root = root.unwrap_or(1.0);
-            let mut column = whole * WIDTH;
-            let mut put = |z: f64| {
-                panels[column / WIDTH * BLOCK_ROWS + row][column % WIDTH] = z * root;
-                column += 1;
-            };
-            for (z, shift) in rest.iter().zip(rest_shift) {
-                put(z.to_f64() - shift);
+        }
+        let y = &inputs.y[self.at * g.y..];
+        for i in 0..=g.y {
+            let (panel, place) = ((g.x + i) / WIDTH, (g.x + i) % WIDTH);
+            let to = panels[panel * BLOCK_ROWS..][..self.rows].iter_mut();
+            match i.checked_sub(1) {
+                None => to.for_each(|to| to[place] = P::ONE),
+                Some(i) => to.zip(y.chunks_exact(g.y)).for_each(|(to, y)| {
+                    to[place] = P::from_f64(y[i].to_f64()) - P::from_f64(y_shift[i]);
+                }),
             }
-            put(1.0);
-            let y = &inputs.y[(at + row) * g.y..][..g.y];
-            for (z, shift) in y.iter().zip(y_shift) {
-                put(z.to_f64() - shift);
+        }
+        if let Some(weights) = inputs.weights {
+            for panel in panels.chunks_mut(BLOCK_ROWS) {
+                for (to, weight) in panel[..self.rows].iter_mut().zip(&weights[self.at..]) {
+                    let root = P::from_f64(weight.to_f64()).sqrt();
+                    to.iter_mut().for_each(|z| *z = *z * root);
+                }
             }
         }
     }
 }
 
-/// Adds the products of a packed block to the lower triangle of the sums.
-fn add_block(plan: &GramPlan, g: &Gram, packed: &[f64], rows: usize, sums: &mut [f64]) {
+/// The last numbers, with zeros behind them.
+#[cold]
+fn padded<T: Wide, const WIDTH: usize>(rest: &[T]) -> [T; WIDTH] {
+    std::array::from_fn(|i| rest.get(i).copied().unwrap_or(T::ZERO))
+}
+
+/// Adds the products of a packed block to the lower triangle of the sums. Fetches the rows of the next block meanwhile.
+fn add_block<P: Tiled>(
+    plan: &GramPlan<P>,
+    g: &Gram,
+    packed: &[P],
+    (rows, next): (usize, *const P),
+    sums: &mut [P],
+) {
     let GramPlan {
         width,
         panels,
         tiles,
         ..
-    } = *plan;
+    } = plan;
+    let (width, panels) = (*width, *panels);
     let (stride, tile_rows) = (plan.stride(), plan.tile_rows());
+    let line = LINE / size_of::<P>();
     for i in 0..panels {
         let columns = width.min(g.columns() - i * width);
         for from in (0..columns).step_by(tile_rows) {
@@ -284,6 +329,11 @@ fn add_block(plan: &GramPlan, g: &Gram, packed: &[f64], rows: usize, sums: &mut 
                     (from + count).min(columns)
                 };
                 let c = &mut sums[(i * width + from) * stride + j * width..];
+                // The tiles of a panel's last rows fetch as many bytes as the panel has.
+                let ahead = match j == i && from + count == columns {
+                    true => Ahead::lines(next.wrapping_add(i * rows * width), line, 1),
+                    false => Ahead::NONE,
+                };
                 let tile = Tile {
                     a: a.as_ptr(),
                     offsets: &[0],
@@ -297,7 +347,7 @@ fn add_block(plan: &GramPlan, g: &Gram, packed: &[f64], rows: usize, sums: &mut 
                     cols,
                     add: true,
                     epilogue: Epilogue::NONE,
-                    ahead: Ahead::NONE,
+                    ahead,
                 };
                 // SAFETY: both panels hold `rows` rows of `width` elements, and `a` begins `count` or more elements before
                 // the end of a row; the sums hold these rows, as `stride` is the width of all panels.
@@ -370,8 +420,8 @@ mod tests {
                     for threads in [1, 3] {
                         let pool = ThreadPool::new(threads);
                         let mut out = vec![f64::NAN; g.columns() * g.columns()];
-                        let mut scratch = vec![0xff; g.scratch(isa, threads).unwrap()];
-                        gram(
+                        let mut scratch = vec![0xff; g.scratch::<f64>(isa, threads).unwrap()];
+                        gram::<_, f64>(
                             Cpu { pool: &pool, isa },
                             &g,
                             &inputs,
@@ -384,6 +434,14 @@ mod tests {
                                 (found - wanted).abs() <= tolerance,
                                 "{g:?} {isa:?}: {found} {wanted}"
                             );
+                        }
+                        let mut narrow = vec![0.0; out.len()];
+                        let mut scratch = vec![0xff; g.scratch::<f32>(isa, threads).unwrap()];
+                        let cpu = Cpu { pool: &pool, isa };
+                        gram::<_, f32>(cpu, &g, &inputs, &mut narrow, &mut scratch);
+                        for (found, wanted) in narrow.iter().zip(&wanted) {
+                            let tolerance = 3e-7 * (1.0 + rows as f64);
+                            assert!((found - wanted).abs() <= tolerance, "{g:?} {isa:?}");
                         }
                         all.push(out);
                     }
@@ -411,8 +469,8 @@ mod tests {
             isa: Isa::detect(),
         };
         let mut out = [0.0; 4];
-        let mut scratch = vec![0; g.scratch(cpu.isa, 2).unwrap()];
-        gram(cpu, &g, &inputs, &mut out, &mut scratch);
+        let mut scratch = vec![0; g.scratch::<f64>(cpu.isa, 2).unwrap()];
+        gram::<_, f64>(cpu, &g, &inputs, &mut out, &mut scratch);
         assert_eq!(out[3], 1024.0 * rows as f64);
     }
 }

@@ -1,6 +1,7 @@
 //! Builder methods of passes over tall matrices.
 
 use thalweg_graph::{Output, Value};
+use thalweg_tensor::DType;
 
 /// The results of [`StatisticsOps::cluster_sums`].
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,7 @@ pub struct ClusterOutputs<'g> {
 /// let x = g.placeholder("x", DType::F32, [-1, 3]);
 /// let y = g.placeholder("y", DType::F32, [-1, 1]);
 /// let none = g.constant(Vec::<f32>::new());
-/// let products = x.gram_matrix(y, none, [0.0f64; 4]);
+/// let products = x.gram_matrix(y, none, [0.0f64; 4], DType::F64);
 /// assert_eq!(products.shape(), Shape::from([5, 5]));
 ///
 /// let centroids = g.constant([[0.0f32, 0.0, 0.0], [1.0, 1.0, 1.0]]);
@@ -40,12 +41,14 @@ pub struct ClusterOutputs<'g> {
 pub trait StatisticsOps<'g>: Sized {
     /// The products of all columns of `Z`, in f64: `Z' W Z`, `[1 + p + k, 1 + p + k]`. `Z` has a column of ones, those of
     /// this matrix (`[n, p]`) and those of `y` (`[n, k]`), less their `shift` (f64 `[p + k]`). `weights` has a weight for
-    /// each row, or nothing.
+    /// each row, or nothing. Products are made in `products`, f32 or f64. In f32 they take half the time; those of up to 1024
+    /// rows are summed in f32 too, and what is too large is infinite. f64 rows need f64.
     fn gram_matrix(
         self,
         y: impl Into<Output<'g>>,
         weights: impl Into<Output<'g>>,
         shift: impl Into<Value<'g>>,
+        products: DType,
     ) -> Output<'g>;
 
     /// The triangular factor `R` of the same `Z`, with the rows of `previous` (f64, as wide as `Z`) above it: `R' R` is
@@ -78,9 +81,11 @@ impl<'g> StatisticsOps<'g> for Output<'g> {
         y: impl Into<Output<'g>>,
         weights: impl Into<Output<'g>>,
         shift: impl Into<Value<'g>>,
+        products: DType,
     ) -> Output<'g> {
         let shift = shift.into().on(self.graph());
         let node = self.graph().op("_GramMatrix").name("gram_matrix");
+        let node = node.attr("P", products);
         node.input(self)
             .input(y)
             .input(weights)

@@ -1,11 +1,12 @@
 //! _GramMatrix: the products of all columns of a tall matrix.
 
+use thalweg_cpu::Tiled;
 use thalweg_cpu::gram::{Gram, GramInputs, gram};
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::{Number, Wide};
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
-use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr};
+use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Shape, dispatch};
+use thalweg_tensor::{DType, Shape};
 
 use super::inputs::{check_finite, check_weight_values, check_weights, columns, matrix, too_large};
 
@@ -81,24 +82,39 @@ pub(super) fn unusable_rows<T: Number>(g: &Gram, inputs: &GramInputs<'_, T>) -> 
     checked.err().unwrap_or_else(too_large)
 }
 
+/// Dtypes of rows and of their products.
+const GRAM_DTYPES: &[AttrDef] = &[
+    type_attr("T", &[DType::F32, DType::F64]),
+    type_attr_or("P", &[DType::F32, DType::F64], DType::F64),
+];
+
 /// `Z' W Z`, where Z has a column of ones, x and y, less their shift.
 pub(crate) static GRAM_MATRIX: Op = Op {
     def: OpDef {
         name: "_GramMatrix",
-        summary: "The products of all columns of a tall matrix, in f64: of ones, x and y less their shift, with a weight for each row.",
+        summary: "The products of all columns of a tall matrix, in f64: of ones, x and y less their shift, with a weight for each row. Products are made in P: those in f32 are infinite where they are too large.",
         inputs: &ROWS,
         outputs: &[arg_of("gram", DType::F64)],
-        attrs: ROW_DTYPES,
-        shape: row_pass,
+        attrs: GRAM_DTYPES,
+        shape: |cx| {
+            if cx.dtype(0) == DType::F64 && cx.attrs().dtype("P") == Some(DType::F32) {
+                let reason = "rows of f64 need products in f64".to_owned();
+                return Err(InferError::Value { input: 0, reason });
+            }
+            row_pass(cx)
+        },
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[cpu(|p| match (p.dtype(0), p.node.attrs.dtype("P")) {
+        (DType::F32, Some(DType::F32)) => kernel::<f32, f32>(p),
+        (DType::F32, _) => kernel::<f32, f64>(p),
+        (DType::F64, _) => kernel::<f64, f64>(p),
+        (dtype, _) => Err(KernelError::DType(dtype)),
+    })],
 };
 
-fn kernel<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+fn kernel<T: Wide, P: Wide + Tiled>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = rows_of(p)?;
     let too_wide = || {
         KernelError::Invalid(format!(
@@ -106,7 +122,7 @@ fn kernel<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             g.columns()
         ))
     };
-    let scratch = g.scratch(p.cpu.isa(), p.cpu.pool().threads());
+    let scratch = g.scratch::<P>(p.cpu.isa(), p.cpu.pool().threads());
     let scratch = scratch.ok_or_else(too_wide)?;
     let work = g
         .rows
@@ -119,8 +135,8 @@ fn kernel<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             pool: cx.pool(),
             isa: cx.cpu().isa(),
         };
-        gram(cpu, &g, &inputs, out, cx.scratch(scratch)?);
-        match out.iter().all(|x| x.is_finite()) {
+        gram::<T, P>(cpu, &g, &inputs, out, cx.scratch(scratch)?);
+        match P::DTYPE != DType::F64 || out.iter().all(|x| x.is_finite()) {
             true => Ok(()),
             false => Err(unusable_rows(&g, &inputs)),
         }

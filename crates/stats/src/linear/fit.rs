@@ -21,6 +21,8 @@ use crate::rows::RowBlocks;
 
 /// Smallest eigenvalue of scaled normal equations, as a share of the largest, that leaves eight digits of the coefficients.
 const MIN_EIGENVALUE: f64 = 1e-8;
+/// The same where products are rounded to `f32`: it leaves five digits, near to those of the rows.
+const MIN_NARROW_EIGENVALUE: f64 = 1e-2;
 
 impl LinearRegression {
     /// Fits the rows of all ranks. Every rank gets the same model.
@@ -58,23 +60,34 @@ fn fit(
         // Without an intercept, rows must not be moved.
         center.fill(0.0);
     }
+    let narrow = rows.dtype() == DType::F32;
     let g = Graph::new();
     let pass = Pass::new(&g, rows.dtype(), columns, &center);
     let options_of_solution = (regression.intercept, regression.ridge);
-    let products = Products::new(&g, &pass, columns, options_of_solution);
+    // Products of f32 rows are made in f32 first, in half the time; then in f64, where that loses digits.
+    let precisions = [DType::F32, DType::F64].map(|products| {
+        let made = narrow || products == DType::F64;
+        made.then(|| Products::new(&g, &pass, columns, options_of_solution, products))
+    });
     let factors = Factors::new(&g, &pass, columns, options_of_solution);
     let session = session(hvd, &g, regression.options.as_ref())?;
     session.run(g.initializers(), [])?;
 
     let mut reason = "it was asked for".to_owned();
-    if regression.solver != Solver::Qr {
+    let asked_for_qr = regression.solver == Solver::Qr;
+    for products in precisions.iter().flatten().filter(|_| !asked_for_qr) {
         pass.run(&session, rows, products.accumulate)?;
         let gram: Tensor = session.run(products.reduced, [])?;
+        if products.dtype == DType::F32
+            && !holds_in_f32(gram.as_slice::<f64>()?, regression.intercept)
+        {
+            continue;
+        }
         check_weight(&gram)?;
         let ends: Vec<f64> =
             session.run(products.eigenvalues, [products.total.feed(gram.clone())])?;
         let share = ends[0] / ends[1];
-        if share >= MIN_EIGENVALUE {
+        if share >= products.min_eigenvalue() {
             let report = SolveReport {
                 solver: Solver::NormalEquations,
                 reason: format!("the smallest eigenvalue is {share:.1e} of the largest"),
@@ -88,11 +101,11 @@ fn fit(
             "the smallest eigenvalue of the normal equations is {:.1e} of the largest, less than {MIN_EIGENVALUE:.0e}",
             share.max(0.0)
         );
-        if regression.solver == Solver::NormalEquations {
-            return Err(StatsError::invalid(format!(
-                "the columns are nearly dependent: {reason}: take Solver::Auto or Solver::Qr, or leave columns out"
-            )));
-        }
+    }
+    if regression.solver == Solver::NormalEquations {
+        return Err(StatsError::invalid(format!(
+            "the columns are nearly dependent: {reason}: take Solver::Auto or Solver::Qr, or leave columns out"
+        )));
     }
     pass.run(&session, rows, factors.accumulate)?;
     let r: Tensor = session.run(factors.reduced, [])?;
@@ -108,6 +121,22 @@ fn check_weight(sums: &Tensor) -> Result<(), StatsError> {
         )),
         _ => Ok(()),
     }
+}
+
+/// `true` if products of all columns that were made in `f32` have the digits of the rows: none is too large or too small for
+/// `f32`, and rows less their shift are about as large as rows less their mean.
+fn holds_in_f32(gram: &[f64], intercept: bool) -> bool {
+    const SQUARES: std::ops::Range<f64> = 1e-24..1e30;
+    let width = gram.len().isqrt();
+    let count = gram[0];
+    (1..width).all(|i| {
+        let (sum, squares) = (gram[i], gram[i * width + i]);
+        let centred = match intercept {
+            true => squares - sum * sum / count,
+            false => squares,
+        };
+        SQUARES.contains(&(squares / count)) && centred > squares / 16.0
+    })
 }
 
 /// A pass over the rows: what is fed.
@@ -153,6 +182,8 @@ fn sums<'g>(g: &'g Graph, name: &str, columns: Columns) -> Variable<'g> {
 
 /// Nodes of the normal equations.
 struct Products<'g> {
+    /// The dtype that products are made in.
+    dtype: DType,
     accumulate: Operation<'g>,
     /// The products of all ranks.
     reduced: Output<'g>,
@@ -163,9 +194,15 @@ struct Products<'g> {
 }
 
 impl<'g> Products<'g> {
-    fn new(g: &'g Graph, pass: &Pass<'g>, columns: Columns, how: (bool, f64)) -> Products<'g> {
+    fn new(
+        g: &'g Graph,
+        pass: &Pass<'g>,
+        columns: Columns,
+        how: (bool, f64),
+        dtype: DType,
+    ) -> Products<'g> {
         let gram = sums(g, "products", columns);
-        let own = pass.x.gram_matrix(pass.y, pass.weights, pass.shift);
+        let own = pass.x.gram_matrix(pass.y, pass.weights, pass.shift, dtype);
         let reduced = gram.value().all_reduce(ReduceOp::Sum);
         let total = g.placeholder("total", DType::F64, gram.shape());
         let solution = normal_equations(total, columns, how);
@@ -173,11 +210,20 @@ impl<'g> Products<'g> {
         let left = residuals(solution.coefficients, means, columns, how.0);
         let squares = squares_of_products(total, left.of_columns, columns);
         Products {
+            dtype,
             accumulate: gram.assign_add(own),
             reduced,
             total,
             eigenvalues: solution.eigenvalues,
             results: [solution.coefficients, left.intercepts, squares],
+        }
+    }
+
+    /// The smallest eigenvalue that the equations may have.
+    fn min_eigenvalue(&self) -> f64 {
+        match self.dtype {
+            DType::F32 => MIN_NARROW_EIGENVALUE,
+            _ => MIN_EIGENVALUE,
         }
     }
 

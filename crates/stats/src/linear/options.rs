@@ -19,7 +19,8 @@ pub enum Solver {
 /// Linear regression: coefficients that minimise the squares of the residuals.
 ///
 /// The rows are passed over once: `X'X` and `X'Y` are summed in `f64`, all-reduced, and solved by Cholesky. Where columns
-/// are nearly dependent, a second pass makes a QR decomposition; [`SolveReport`](crate::SolveReport) has the reason.
+/// are nearly dependent, a second pass makes a QR decomposition; [`SolveReport`](crate::SolveReport) has the reason. Rows of
+/// `f32` are multiplied in `f32` where that keeps their digits, and otherwise once more in `f64`.
 ///
 /// ```
 /// use thalweg_hvd::Hvd;

@@ -32,6 +32,8 @@ pub(super) fn shift(
         .find(|rank| rank[0] > 0.0);
     let first = first.ok_or_else(|| StatsError::invalid("no rank has any rows"))?;
     let mean = |sum: &f64| match (sum / first[0]).is_finite() {
+        // A number of f32 stays one of f32 less its shift, if that is one too.
+        true if rows.dtype() == DType::F32 => f64::from((sum / first[0]) as f32),
         true => sum / first[0],
         // A pass over the rows says where the number is.
         false => 0.0,
