@@ -49,9 +49,9 @@ pub(super) struct DataArgs {
     /// Read the files block by block in each pass, for rows that do not fit into memory
     #[arg(long)]
     stream: bool,
-    /// Rows of a block
-    #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(1..))]
-    block_rows: u32,
+    /// Rows of a block; by default those of about 2 MiB of a file, and 32768 of rows that are made
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    block_rows: Option<u32>,
 }
 
 impl DataArgs {
@@ -73,7 +73,7 @@ impl DataArgs {
                 targets,
                 clusters,
                 dtype: self.dtype.unwrap_or(RowType::F64).into(),
-                block_rows: self.block_rows as usize,
+                block_rows: self.block_rows.unwrap_or(32_768) as usize,
                 share: (hvd.rank(), hvd.size()),
             };
             return match self.stream {
@@ -87,7 +87,10 @@ impl DataArgs {
             .data
             .iter()
             .map(|name| PathBuf::from(name.replace(RANK, &number)));
-        let mut files = FileRows::open(paths, targets)?.block_rows(self.block_rows as usize);
+        let mut files = FileRows::open(paths, targets)?;
+        if let Some(rows) = self.block_rows {
+            files = files.block_rows(rows as usize);
+        }
         if !own {
             files = files.share(hvd.rank(), hvd.size());
         }

@@ -16,8 +16,10 @@ use part::{Matrix, Part, Share};
 use crate::error::StatsError;
 use crate::rows::{Block, RowBlocks, Rows};
 
-/// Rows of a block, where nothing else is asked for.
-const BLOCK_ROWS: usize = 1 << 15;
+/// Bytes of a block, where nothing else is asked for: it stays in a cache from its reading to its sums.
+const BLOCK_BYTES: usize = 2 << 20;
+/// The fewest and the most rows of such a block.
+const BLOCK_ROWS: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 15;
 
 /// Rows of files. The last columns are the targets.
 ///
@@ -115,12 +117,13 @@ impl FileRows {
             )));
         }
         let share = Share { rank: 0, ranks: 1 };
+        let rows = BLOCK_BYTES / width.saturating_mul(dtype.size());
         Ok(FileRows {
             paths,
             targets,
             width,
             dtype,
-            block_rows: BLOCK_ROWS,
+            block_rows: rows.clamp(*BLOCK_ROWS.start(), *BLOCK_ROWS.end()),
             share,
         })
     }
@@ -142,7 +145,7 @@ impl FileRows {
         FileRows { dtype, ..self }
     }
 
-    /// The same in blocks of so many rows.
+    /// The same in blocks of so many rows; by default, of about 2 MiB.
     pub fn block_rows(self, rows: usize) -> FileRows {
         FileRows {
             block_rows: rows.max(1),
@@ -220,16 +223,17 @@ fn columns<A: Copy, B: thalweg_tensor::Element>(
     convert: impl Fn(A) -> B + Copy,
 ) -> Result<(Tensor, Tensor), StatsError> {
     let rows = from.len() / width.max(1);
-    let of = |at: std::ops::Range<usize>| -> Vec<B> {
-        from.chunks_exact(width.max(1))
-            .flat_map(|row| row[at.clone()].iter().copied().map(convert))
-            .collect()
+    let of = |at: std::ops::Range<usize>| -> Result<Tensor, StatsError> {
+        let mut part = Tensor::zeros(B::DTYPE, &[rows, at.len()])?;
+        let to = part.as_mut_slice::<B>()?.chunks_exact_mut(at.len().max(1));
+        for (to, row) in to.zip(from.chunks_exact(width.max(1))) {
+            for (to, x) in to.iter_mut().zip(&row[at.clone()]) {
+                *to = convert(*x);
+            }
+        }
+        Ok(part)
     };
-    let (x, y) = (of(0..features), of(features..width));
-    Ok((
-        Tensor::new(&[rows, features], &x)?,
-        Tensor::new(&[rows, width - features], &y)?,
-    ))
+    Ok((of(0..features)?, of(features..width)?))
 }
 
 impl RowBlocks for FileRows {
