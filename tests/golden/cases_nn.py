@@ -16,6 +16,8 @@ def add(s):
     biases(s)
     softmax(s)
     losses(s)
+    fake_quant(s)
+    temporal(s)
 
 
 def activations(s):
@@ -190,3 +192,83 @@ def losses(s):
     for label, dims in (("scalar", []), ("empty", [0]), ("rank_4", [2, 3, 2, 2]), ("long", [1025])):
         s.case("L2Loss", f"f32_{label}", t=rnd(f32, dims))
         s.case("L2Loss", f"f64_{label}", t=rnd(f64, dims))
+
+
+def fake_quant(s):
+    """FakeQuant by attributes, scalars and channels, and their gradients. They exist for f32 alone: there is no audit."""
+    ranges = {"around": (-1.5, 2.25), "above": (0.5, 3.0), "below": (-4.0, -1.0), "wide": (-100.0, 90.0)}
+    for label, (low, high) in ranges.items():
+        for bits, narrow in ((8, False), (4, True), (2, False), (16, True)):
+            attrs = {"num_bits": bits, "narrow_range": narrow}
+            name = f"{label}_{bits}_{'narrow' if narrow else 'full'}"
+            x = rnd(f32, [3, 7], low - 1, high + 1, 2)
+            limits = {"min": low, "max": high}
+            s.case("FakeQuantWithMinMaxArgs", name, audit=False, inputs=x, **limits, **attrs)
+            s.case("FakeQuantWithMinMaxArgsGradient", name, audit=False, gradients=rnd(f32, [3, 7]), inputs=x, **limits, **attrs)
+            limits = {"min": np.array(low, f32), "max": np.array(high, f32)}
+            s.case("FakeQuantWithMinMaxVars", name, audit=False, inputs=x, **limits, **attrs)
+            s.case("FakeQuantWithMinMaxVarsGradient", name, audit=False, gradients=rnd(f32, [3, 7]), inputs=x, **limits, **attrs)
+    zero = np.array(0.0, f32)
+    s.case("FakeQuantWithMinMaxVars", "zero_range", audit=False, inputs=rnd(f32, [5]), min=zero, max=zero)
+    s.case(
+        "FakeQuantWithMinMaxVarsGradient", "zero_range", audit=False, gradients=rnd(f32, [5]), inputs=rnd(f32, [5]), min=zero, max=zero
+    )
+    lows, highs = np.array([-1, 0, -3, 0.25], f32), np.array([1, 2, -1, 0.75], f32)
+    for dims in ([4], [3, 4], [2, 3, 4], [0, 4]):
+        label = "x".join(map(str, dims))
+        x = rnd(f32, dims, -4, 3, 2)
+        s.case("FakeQuantWithMinMaxVarsPerChannel", label, audit=False, inputs=x, min=lows, max=highs)
+        s.case(
+            "FakeQuantWithMinMaxVarsPerChannelGradient",
+            label,
+            audit=False,
+            gradients=rnd(f32, dims),
+            inputs=x,
+            min=lows,
+            max=highs,
+        )
+
+
+def temporal(s):
+    """Losses and decoders of connectionist temporal classification."""
+    lengths = np.array([6, 4, 5], i32)
+    indices = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [2, 0], [2, 1]], i64)
+    values = np.array([1, 1, 0, 2, 3, 0], i32)
+    for name in ("f32", "f64"):
+        scores = rnd(FLOAT[name], [6, 3, 5], -3, 3)
+        for merge in (False, True):
+            s.case(
+                "CTCGreedyDecoder", f"{name}_{merge}".lower(), inputs=scores, sequence_length=lengths, merge_repeated=merge
+            )
+            for width, paths in ((1, 1), (4, 2), (100, 3)):
+                s.case(
+                    "CTCBeamSearchDecoder",
+                    f"{name}_{merge}_{width}_{paths}".lower(),
+                    inputs=scores,
+                    sequence_length=lengths,
+                    beam_width=width,
+                    top_paths=paths,
+                    merge_repeated=merge,
+                )
+            for collapse in (False, True):
+                s.case(
+                    "CTCLoss",
+                    f"{name}_{merge}_{collapse}".lower(),
+                    inputs=scores,
+                    labels_indices=indices,
+                    labels_values=values,
+                    sequence_length=lengths,
+                    ctc_merge_repeated=merge,
+                    preprocess_collapse_repeated=collapse,
+                )
+    s.case("CTCGreedyDecoder", "blank_first", inputs=rnd(f32, [6, 3, 5]), sequence_length=lengths, blank_index=0)
+    s.case("CTCGreedyDecoder", "no_times", inputs=rnd(f32, [2, 1, 3]), sequence_length=np.array([0], i32))
+    s.case(
+        "CTCLoss",
+        "too_long",
+        inputs=rnd(f32, [2, 2, 4]),
+        labels_indices=np.array([[0, 0], [0, 1], [1, 0]], i64),
+        labels_values=np.array([1, 1, 2], i32),
+        sequence_length=np.array([2, 2], i32),
+        ignore_longer_outputs_than_inputs=True,
+    )

@@ -31,6 +31,8 @@ def add(s):
     shown(s)
     expressions(s)
     serialized(s)
+    unicode(s)
+    ngrams(s)
 
 
 def plain(s):
@@ -372,3 +374,74 @@ def sparse(s):
     nothing = {"sparse_indices": index[:0], "sparse_values": np.zeros([0], f32)}
     s.case("SerializeManySparse", "nothing", **nothing, sparse_shape=shape)
     s.case("SerializeManySparse", "no_rows", **nothing, sparse_shape=np.array([0, 4], i64))
+
+
+def unicode(s):
+    """Code points of strings, and strings of code points."""
+    words = text("", "a", "äöü €", "\U0001f600 smile", "tab\tand\nline", "\x01\x1f\x20")
+    policies = (
+        {"errors": "replace"},
+        {"errors": "replace", "replacement_char": 63, "replace_control_characters": True},
+        {"errors": "ignore", "replace_control_characters": True},
+        {"errors": "strict"},
+    )
+    for number, policy in enumerate(policies):
+        # TensorFlow ends the process where splits are i32.
+        given = {"input": words, "input_encoding": "UTF-8", **policy}
+        s.case("UnicodeDecode", f"{number}", **given)
+        s.case("UnicodeDecodeWithOffsets", f"{number}", **given)
+        s.case("UnicodeTranscode", f"{number}", input=words, input_encoding="UTF-8", output_encoding="UTF-8", **policy)
+    plain = text("abc", "", "x y")
+    for encoding in ("UTF-16-BE", "UTF-32-BE"):
+        wide = s.case("UnicodeTranscode", encoding, input=plain, input_encoding="UTF-8", output_encoding=encoding)
+        s.case("UnicodeDecodeWithOffsets", encoding, input=wide.outputs[0], input_encoding=encoding)
+    # An odd byte at the end.
+    s.case("UnicodeDecodeWithOffsets", "odd", input=text("abc", "a\x00b"), input_encoding="UTF-16-BE")
+    s.case("UnicodeDecode", "ascii", input=text("abc", "äb"), input_encoding="US-ASCII")
+    s.case("UnicodeDecode", "latin_1", input=text("abc", "äb"), input_encoding="ISO-8859-1")
+    points = np.array([104, 105, 0x20AC, 0x1F600, 0xD800, 0x110000, 0xFFFF, 65], i32)
+    ends = np.array([0, 2, 4, 4, 8], i64)
+    for errors in ("replace", "ignore"):
+        given = {"input_values": points, "input_splits": ends, "output_encoding": "UTF-8", "errors": errors}
+        s.case("UnicodeEncode", errors, **given)
+        s.case("UnicodeEncode", f"{errors}_63", replacement_char=63, **given)
+    s.case(
+        "UnicodeEncode",
+        "utf_16",
+        input_values=points[:2],
+        input_splits=np.array([0, 1, 2], i32),
+        output_encoding="UTF-16-BE",
+    )
+
+
+def ngrams(s):
+    """Runs of strings in the rows of a ragged matrix."""
+    words = text("a", "b", "c", "d", "e", "f", "g")
+    ends = np.array([0, 1, 1, 3, 7], i64)
+    for widths in ([1], [2], [3, 1], [4, 2]):
+        for pad_width in (-1, 0, 1, 5):
+            for short in (False, True):
+                s.case(
+                    "StringNGrams",
+                    f"{'_'.join(map(str, widths))}_pad_{pad_width}_{short}".lower(),
+                    data=words,
+                    data_splits=ends,
+                    separator="|",
+                    ngram_widths=widths,
+                    left_pad="LP",
+                    right_pad="RP",
+                    pad_width=pad_width,
+                    preserve_short_sequences=short,
+                )
+    s.case(
+        "StringNGrams",
+        "nothing",
+        data=words[:0],
+        data_splits=np.array([0, 0], i32),
+        separator=" ",
+        ngram_widths=[2],
+        left_pad="",
+        right_pad="",
+        pad_width=0,
+        preserve_short_sequences=True,
+    )

@@ -43,7 +43,8 @@ AddN MatMul BatchMatMulV2 Sum Mean Prod Conv2D Conv2DBackpropInput Conv2DBackpro
 AvgPool AvgPoolGrad L2Loss MaxPoolGrad FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormGrad
 FusedBatchNormGradV2 FusedBatchNormGradV3 LRNGrad DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput
 DepthwiseConv2dNativeBackpropFilter MaxPoolGradV2 MaxPoolGradWithArgmax ResizeBilinearGrad
-ResizeNearestNeighborGrad Qr
+ResizeNearestNeighborGrad Qr CTCLoss CTCBeamSearchDecoder FakeQuantWithMinMaxVarsGradient
+FakeQuantWithMinMaxVarsPerChannelGradient
 """.split()
 )
 

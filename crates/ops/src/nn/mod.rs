@@ -5,8 +5,10 @@ mod bias;
 mod conv2d;
 mod conv_kernels;
 mod cross_entropy;
+mod ctc;
 mod data_format;
 mod depthwise;
+mod fake_quant;
 mod format;
 mod geometry;
 mod image_patches;
@@ -81,6 +83,15 @@ pub(crate) static OPS: &[&Op] = &[
     &resize::RESIZE_NEAREST_NEIGHBOR_GRAD,
     &data_format::DATA_FORMAT_VEC_PERMUTE,
     &data_format::DATA_FORMAT_DIM_MAP,
+    &ctc::BEAM_SEARCH_DECODER,
+    &ctc::CTC_LOSS,
+    &ctc::GREEDY_DECODER,
+    &fake_quant::FAKE_QUANT_WITH_MIN_MAX_ARGS,
+    &fake_quant::FAKE_QUANT_WITH_MIN_MAX_ARGS_GRADIENT,
+    &fake_quant::FAKE_QUANT_WITH_MIN_MAX_VARS,
+    &fake_quant::FAKE_QUANT_WITH_MIN_MAX_VARS_GRADIENT,
+    &fake_quant::FAKE_QUANT_WITH_MIN_MAX_VARS_PER_CHANNEL,
+    &fake_quant::FAKE_QUANT_WITH_MIN_MAX_VARS_PER_CHANNEL_GRADIENT,
     &softmax::SOFTMAX,
     &softmax::LOG_SOFTMAX,
 ];

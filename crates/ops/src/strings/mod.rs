@@ -8,12 +8,15 @@ mod hash;
 mod join;
 mod length_case_substr;
 mod map_strings;
+mod ngrams;
 mod printf;
+mod ragged_rows;
 mod raw;
 mod regex;
 mod segment_join;
 mod split;
 mod summarize;
+mod unicode;
 
 use thalweg_device::Op;
 
@@ -40,6 +43,11 @@ pub(crate) static OPS: &[&Op] = &[
     &base64::DECODE,
     &raw::DECODE_RAW,
     &format::FORMAT,
+    &ngrams::STRING_N_GRAMS,
+    &unicode::DECODE,
+    &unicode::DECODE_WITH_OFFSETS,
+    &unicode::ENCODE,
+    &unicode::TRANSCODE,
     &regex::FULL_MATCH,
     &regex::STATIC_FULL_MATCH,
     &regex::REPLACE,
