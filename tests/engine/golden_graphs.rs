@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use thalweg::train::saved_model::{DEFAULT_SIGNATURE, SavedModel};
 use thalweg_session::SessionOptions;
-use thalweg_tests::golden_graphs::{GoldenGraph, names};
+use thalweg_tensor::Tensor;
+use thalweg_tests::golden_graphs::{GoldenGraph, arrays, folder, names};
 
 /// Runs golden graphs, with inlined calls or without; panics with the failures.
 fn check(names: &[String], inline_calls: bool) {
@@ -62,5 +64,20 @@ fn golden_graphs_with_calls_match_tensorflow_once_they_are_inlined() {
     // Those that a user chooses need not have calls.
     if std::env::var("GRAPH").is_err() || !names.is_empty() {
         check(&names, true);
+    }
+}
+
+#[test]
+fn a_saved_model_fills_its_tables_from_its_assets_its_graph_and_its_checkpoint() {
+    let model = SavedModel::load(folder().join("saved_model_tables")).unwrap();
+    let words = Tensor::strings(&[4], &["fox", "dog", "the", ""]).unwrap();
+    let found = model.run(DEFAULT_SIGNATURE, &[("words", words)]).unwrap();
+    let expected = arrays(&folder().join("saved_model_tables.npz"));
+    for (name, key) in [
+        ("ids", "s0/r0"),
+        ("weighted", "s0/r1"),
+        ("counted", "s0/r2"),
+    ] {
+        assert_eq!(found[name], expected[key], "{name}");
     }
 }

@@ -26,6 +26,7 @@ mod layer_cases;
 mod layer_options;
 mod layer_scopes;
 mod layers;
+mod lookup_tables;
 mod losses;
 mod metrics;
 mod misuse;

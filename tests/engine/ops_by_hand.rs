@@ -338,3 +338,15 @@ fn older_names_of_decompositions_match_newer_ones() {
         }
     }
 }
+
+#[test]
+fn a_timestamp_is_that_of_the_step() {
+    let seconds = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.unwrap().as_secs_f64()
+    };
+    let g = Graph::new();
+    let before = seconds();
+    let found = run(&g, g.op("Timestamp"))[0].to_scalar::<f64>().unwrap();
+    assert!((before..=seconds()).contains(&found), "{found}");
+}

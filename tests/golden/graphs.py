@@ -31,7 +31,9 @@ import graphs_random  # noqa: F401
 import graphs_record
 import graphs_records  # noqa: F401
 import graphs_saved
+import graphs_samplers  # noqa: F401
 import graphs_sequences  # noqa: F401
+import graphs_tables  # noqa: F401
 import graphs_training  # noqa: F401
 from graphs_compare import distance
 from reference import v1

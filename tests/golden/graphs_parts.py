@@ -1,5 +1,8 @@
 """Parts that several golden graphs share: variables of both kinds, layers, digests, training loops."""
 
+import contextlib
+import itertools
+import unittest.mock
 import zlib
 
 import numpy as np
@@ -17,6 +20,13 @@ def variable(name, dims, kind, initializer=None, dtype=tf.float32, trainable=Tru
     return v1.get_variable(
         name, dims, dtype, initializer, trainable=trainable, use_resource=kind == "resource"
     )
+
+
+@contextlib.contextmanager
+def counted_names():
+    """Counts where TensorFlow gives lookup tables random names, so that a graph is the same each time."""
+    with unittest.mock.patch("uuid.uuid4", itertools.count().__next__):
+        yield
 
 
 def digests(tensors):

@@ -254,3 +254,135 @@ def staging(g):
     g.step(size)
     g.step(run=clear)
     g.step(size)
+
+
+@golden("queue_priority")
+def priority(g):
+    """A PriorityQueue: the smallest number first, one and many at a time, in the order of arrival among equals."""
+    queue = v1.PriorityQueue(9, [tf.string, tf.float32], [[], [2]], shared_name="urgent", name="queue")
+    at, text = v1.placeholder(tf.int64, [None], name="at"), v1.placeholder(tf.string, [None], name="text")
+    pairs, count = v1.placeholder(tf.float32, [None, 2], name="pairs"), v1.placeholder(tf.int32, [], name="count")
+    many, one = queue.enqueue_many([at, text, pairs]), queue.enqueue([at[0], text[0], pairs[0]])
+    several, up_to, dequeue = queue.dequeue_many(count), queue.dequeue_up_to(count), queue.dequeue()
+
+    def feeds(numbers):
+        words = np.array([f"word {n}".encode() for n in numbers], object)
+        return {at: numbers, text: words, pairs: floats(f"of {numbers}", [len(numbers), 2])}
+
+    g.step(feeds=feeds([5, -3, 9, 0]), run=many)
+    g.step(*dequeue)
+    g.step(feeds=feeds([-(2**62), 7, 2]), run=many)
+    g.step(*several, feeds={count: 3})
+    g.step(feeds=feeds([1]), run=one)
+    g.step(queue.size())
+    g.step(run=queue.close())
+    g.step(*several, feeds={count: 9}, fails=True)
+    g.step(*several, feeds={count: 1})
+    # TensorFlow fails to give fewer than are asked for.
+    g.step(*up_to, feeds={count: 3})
+    g.step(*dequeue, fails=True)
+
+
+@golden("queue_priority_ref")
+def priority_of_old(g):
+    """The same by the op before resources."""
+    queue = raw.PriorityQueue(component_types=[tf.int32], shapes=[[]], name="old")
+    types = [tf.int64, tf.int32]
+    fill = raw.QueueEnqueueMany(handle=queue, components=[tf.constant([3, 1, 2], tf.int64), tf.constant([30, 10, 20])])
+    taken = raw.QueueDequeueMany(handle=queue, n=2, component_types=types)
+    g.step(run=fill)
+    g.step(*taken)
+    g.step(raw.QueueSize(handle=queue))
+
+
+@golden("barriers")
+def barriers(g):
+    """Elements get their components one after the other; complete ones are taken; closes of both kinds."""
+    types, shapes = [tf.float32, tf.string], [[2], []]
+    keys, count = v1.placeholder(tf.string, [None], name="keys"), v1.placeholder(tf.int32, [], name="count")
+    pairs, words = v1.placeholder(tf.float32, [None, 2], name="pairs"), v1.placeholder(tf.string, [None], name="words")
+    for name, cancel in (("plain", False), ("cancelled", True)):
+        barrier = raw.Barrier(component_types=types, shapes=shapes, name=name)
+        first = raw.BarrierInsertMany(handle=barrier, keys=keys, values=pairs, component_index=0)
+        second = raw.BarrierInsertMany(handle=barrier, keys=keys, values=words, component_index=1)
+        third = raw.BarrierInsertMany(handle=barrier, keys=keys, values=words, component_index=2)
+        take = raw.BarrierTakeMany(handle=barrier, num_elements=count, component_types=types)
+        few = raw.BarrierTakeMany(handle=barrier, num_elements=count, component_types=types, allow_small_batch=True)
+        close = raw.BarrierClose(handle=barrier, cancel_pending_enqueues=cancel)
+        sizes = raw.BarrierReadySize(handle=barrier), raw.BarrierIncompleteSize(handle=barrier)
+
+        def pair(names, barrier_name=name):
+            return {keys: np.array(names, object), pairs: floats(f"{barrier_name} {names}", [len(names), 2])}
+
+        def word(names):
+            return {keys: np.array(names, object), words: np.array([n + b"!" for n in names], object)}
+
+        g.step(feeds=pair([b"a"]), run=first)
+        g.step(feeds=pair([b"b"]), run=first)
+        g.step(feeds=word([b"b"]), run=second)
+        g.step(*sizes)
+        g.step(feeds=word([b"c"]), run=second)
+        g.step(feeds=word([b"c"]), run=second, fails=True)
+        g.step(feeds=word([b"c"]), run=third, fails=True)
+        g.step(feeds=pair([b"c"]), run=first)
+        g.step(feeds=word([b"a"]), run=second)
+        # In the order of the first insertion.
+        g.step(take.indices, take.keys, *take.values, feeds={count: 2})
+        g.step(feeds=pair([b"d"]), run=first)
+        g.step(*sizes)
+        g.step(run=close)
+        g.step(feeds=pair([b"new"]), run=first, fails=True)
+        g.step(*sizes)
+        g.step(take.keys, feeds={count: 3}, fails=True)
+        g.step(feeds=word([b"d"]), run=second, fails=cancel)
+        g.step(few.keys, *few.values, feeds={count: 9})
+        g.step(few.keys, feeds={count: 1}, fails=True)
+        g.step(run=close, fails=True)
+
+
+@golden("staging_maps")
+def staging_maps(g):
+    """Staging maps: entries by key, whole and in parts; the smallest key of an ordered one first."""
+    key, index = v1.placeholder(tf.int64, [], name="key"), v1.placeholder(tf.int32, [None], name="index")
+    x, word = v1.placeholder(tf.float32, [None], name="x"), v1.placeholder(tf.string, [], name="word")
+    types = [tf.float32, tf.string]
+    for ordered in ("", "Ordered"):
+        shared = {"shared_name": f"{ordered}map", "capacity": 3}
+
+        def op(name, prefix=ordered, attrs=shared, **arguments):
+            return getattr(raw, f"{prefix}Map{name}")(**{"dtypes": types} | attrs | arguments)
+
+        stage = op("Stage", key=key, indices=[0, 1], values=[x, word])
+        part = op("Stage", key=key, indices=[0], values=[x])
+        rest = op("Stage", key=key, indices=[1], values=[word])
+        peek, take = op("Peek", key=key, indices=[0, 1]), op("Unstage", key=key, indices=[0, 1])
+        (second,) = op("Unstage", key=key, indices=[1], dtypes=[tf.string])
+        (chosen,) = op("Peek", key=key, indices=index, dtypes=[tf.float32])
+        first = op("UnstageNoKey", indices=[0, 1])
+        sizes = op("Size"), op("IncompleteSize")
+
+        def entry(number, name=ordered):
+            return {key: number, x: floats(f"{name} {number}", [number + 1]), word: f"word {number}".encode()}
+
+        g.step(feeds=entry(5), run=stage)
+        g.step(feeds={k: v for k, v in entry(2).items() if k is not word}, run=part)
+        g.step(*sizes)
+        g.step(feeds={k: v for k, v in entry(2).items() if k is not word}, run=part, fails=True)
+        g.step(feeds={k: v for k, v in entry(2).items() if k is not x}, run=rest)
+        g.step(*sizes)
+        g.step(*peek, feeds={key: 5})
+        g.step(chosen, feeds={key: 5, index: [1, 0]}, fails=True)
+        g.step(chosen, feeds={key: 5, index: []}, fails=True)
+        g.step(chosen, feeds={key: 5, index: [7]}, fails=True)
+        g.step(second, feeds={key: 5})
+        g.step(*peek, feeds={key: 5}, fails=True)
+        g.step(chosen, feeds={key: 5, index: [0]})
+        g.step(*take, feeds={key: 2})
+        g.step(run=op("Clear"))
+        g.step(*sizes)
+        g.step(feeds=entry(7), run=stage)
+        if ordered:
+            g.step(feeds=entry(3), run=stage)
+            g.step(first.key, *first.values)
+        g.step(first.key, *first.values)
+        g.step(*sizes)

@@ -1,5 +1,6 @@
 """A SavedModel and a MetaGraphDef: graphs with signatures, collections, savers and values of variables."""
 
+import contextlib
 import pathlib
 import tempfile
 
@@ -9,13 +10,14 @@ from reference import f32, tf, v1  # isort: skip
 import numpy as np
 from tensorflow.core.framework.variable_pb2 import VariableDef
 from tensorflow.core.protobuf.control_flow_pb2 import CondContextDef, WhileContextDef
+from tensorflow.core.protobuf.meta_graph_pb2 import AssetFileDef
 from tensorflow.core.protobuf.queue_runner_pb2 import QueueRunnerDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from encode import DTYPE_NAMES
 from generate import gzipped
 from graphs_files import described, load_meta, load_saved, plain
-from graphs_parts import Layers, floats, sparse_loss, variable, whole
+from graphs_parts import Layers, counted_names, floats, sparse_loss, variable, whole
 from graphs_record import Golden, ops_of, run
 from harness import session
 
@@ -51,6 +53,9 @@ def collections(meta):
         entries = list(getattr(collection, kind).value)
         if kind == "bytes_list":
             entries = [named(key, data) for data in entries]
+        if kind == "any_list":
+            # Assets, by the names of their files.
+            entries = [AssetFileDef.FromString(entry.value).filename for entry in entries]
         found[key] = {"kind": kind, "entries": entries}
     return found
 
@@ -134,6 +139,66 @@ def saved_model():
     return files | described("saved_model", source, ops_of(meta.graph_def), recorded, steps, TOLERANCE)
 
 
+def table_model():
+    """A SavedModel of TensorFlow 1 with tables: from an asset, from constants, and one that its checkpoint fills."""
+    with (
+        tf.Graph().as_default() as graph,
+        session(graph) as sess,
+        tempfile.TemporaryDirectory() as parent,
+        contextlib.chdir(parent),
+        counted_names(),
+    ):
+        # The path is in the graph, so it is one without the folder's name.
+        vocabulary = pathlib.Path("words.txt")
+        vocabulary.write_text("the\nquick\nfox\n")
+        words = v1.placeholder(tf.string, [None], name="words")
+        by_file = tf.lookup.StaticVocabularyTable(
+            tf.lookup.TextFileInitializer(
+                str(vocabulary),
+                tf.string,
+                tf.lookup.TextFileIndex.WHOLE_LINE,
+                tf.int64,
+                tf.lookup.TextFileIndex.LINE_NUMBER,
+            ),
+            num_oov_buckets=2,
+        )
+        weights = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(tf.range(5, dtype=tf.int64), tf.range(5.0) / 4), -1.0
+        )
+        counts = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, 0, name="counts")
+        scale = v1.get_variable("scale", initializer=f32(2))
+        ids = tf.identity(by_file.lookup(words), name="ids")
+        weighted = tf.multiply(weights.lookup(ids), scale, name="weighted")
+        counted = tf.identity(counts.lookup(words), name="counted")
+        sess.run([v1.global_variables_initializer(), v1.tables_initializer()])
+        sess.run(counts.insert(tf.constant(["fox", "dog"]), tf.constant([7, 3], tf.int64)))
+        serving = v1.saved_model.predict_signature_def(
+            {"words": words}, {"ids": ids, "weighted": weighted, "counted": counted}
+        )
+        folder = pathlib.Path(parent) / "saved_model_tables"
+        builder = v1.saved_model.Builder(str(folder))
+        builder.add_meta_graph_and_variables(
+            sess,
+            ["serve"],
+            {"serving_default": serving},
+            assets_collection=v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS),
+            main_op=v1.tables_initializer(),
+            strip_default_attrs=True,
+        )
+        builder.save()
+        recorded = Golden(graph)
+        feeds = {words: np.array([b"fox", b"dog", b"the", b""], object)}
+        recorded.step(ids, weighted, counted, feeds=feeds)
+        steps = run(load_saved(folder, ["serve"]), [], recorded.steps)
+        message = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+        (meta,) = message.meta_graphs
+        kept = [p for p in folder.rglob("*") if p.is_file() and p.name != "saved_model.pb"]
+        files = {f"saved_model_tables/{p.relative_to(folder)}": p.read_bytes() for p in kept}
+    files["saved_model_tables/saved_model.pb"] = plain(message)
+    source = {"saved_model": "saved_model_tables", "tags": ["serve"]} | told(meta)
+    return files | described("saved_model_tables", source, ops_of(meta.graph_def), recorded, steps, TOLERANCE)
+
+
 def meta_graph():
     """A graph as export_meta_graph writes it beside a checkpoint, with collections of each kind."""
     with tf.Graph().as_default() as graph:
@@ -173,4 +238,4 @@ def meta_graph():
     return {"meta_graph.meta.gz": gzipped(data)} | files
 
 
-MAKERS = {"saved_model": saved_model, "meta_graph": meta_graph}
+MAKERS = {"saved_model": saved_model, "saved_model_tables": table_model, "meta_graph": meta_graph}

@@ -187,7 +187,9 @@ fn code(error: &SessionError) -> &'static str {
     use thalweg_device::KernelError;
     fn of(error: &KernelError) -> &'static str {
         match error {
-            KernelError::Uninitialized { .. } => "FAILED_PRECONDITION",
+            KernelError::Uninitialized { .. }
+            | KernelError::UninitializedTable { .. }
+            | KernelError::FailedPrecondition(_) => "FAILED_PRECONDITION",
             KernelError::OutOfRange(_) => "OUT_OF_RANGE",
             KernelError::Cancelled(_) => "CANCELLED",
             KernelError::Function { source, .. } => of(source),
@@ -221,7 +223,8 @@ fn string_tensor(json: &Value) -> Tensor {
     Tensor::strings(&dims, &items).unwrap()
 }
 
-fn arrays(path: &Path) -> HashMap<String, Tensor> {
+/// Arrays of a `.npz` file by their names.
+pub fn arrays(path: &Path) -> HashMap<String, Tensor> {
     let mut archive = zip::ZipArchive::new(File::open(path).unwrap()).unwrap();
     let mut arrays = HashMap::new();
     for i in 0..archive.len() {

@@ -47,6 +47,14 @@ def write_files(folder):
     pathlib.Path(f"{folder}/table.csv").write_bytes(b'a,b,c\r\n1,2.5,x\n3,,"y, ""z"""\n,4.25,\n')
     # CIFAR-10's form: a label, and 3 x 32 x 32 bytes.
     pathlib.Path(f"{folder}/cifar.bin").write_bytes(random.integers(0, 256, 6 * 3073, np.uint8).tobytes())
+    pathlib.Path(f"{folder}/words").write_bytes(b"the\r\nquick\nfox")
+    pathlib.Path(f"{folder}/new_words").write_bytes(b"a\nfox\ndog\nthe\n")
+    pathlib.Path(f"{folder}/pairs.tsv").write_bytes(b"12\ta\t0.5\n7\tb\t-2\n3\tc\t1e3\nmore\n")
+    pathlib.Path(f"{folder}/counts.csv").write_bytes(b"a,10\nb,2\nc,0.5\nd,7\n")
+    with tf.Graph().as_default(), v1.Session() as session:
+        matrix = v1.get_variable("matrix", initializer=np.arange(12, dtype=np.float32).reshape(3, 4))
+        session.run(matrix.initializer)
+        v1.train.Saver().save(session, f"{folder}/model", write_meta_graph=False, write_state=False)
     pathlib.Path(f"{folder}/framed").write_bytes(b"HEAD" + bytes(range(30)) + b"F")
 
 
@@ -151,13 +159,68 @@ def whole_files(folder):
     return [found, tf.io.read_file(f"{folder}/table.csv")], 2
 
 
+@program
+def vocabulary_files(folder):
+    """Lookup tables that text files fill, of TensorFlow 1's feature columns and by columns of a file."""
+
+    def from_columns(key, value, default):
+        initializer = tf.lookup.TextFileInitializer(f"{folder}/pairs.tsv", *key, *value, vocab_size=3)
+        return tf.lookup.StaticHashTable(initializer, default)
+
+    words = tf.constant(["fox", "the", "dog", "quick"])
+    ids = tf.lookup.StaticVocabularyTable(
+        tf.lookup.TextFileInitializer(f"{folder}/words", tf.string, -2, tf.int64, -1), num_oov_buckets=3
+    )
+    back = tf.lookup.StaticHashTable(
+        tf.lookup.TextFileInitializer(f"{folder}/words", tf.int64, -1, tf.string, -2), "unknown"
+    )
+    weights = from_columns((tf.int64, 0), (tf.float32, 2), -1.0)
+    names = from_columns((tf.string, 1), (tf.int64, 0), -1)
+    column = tf.feature_column.categorical_column_with_vocabulary_file("word", f"{folder}/words", num_oov_buckets=1)
+    one_hot = v1.feature_column.input_layer({"word": words}, [tf.feature_column.indicator_column(column)])
+    found = ids.lookup(words)
+    numbers = tf.constant([12, 7, -1], tf.int64)
+    fetched = [found, back.lookup(found), weights.lookup(numbers), names.lookup(tf.constant(["b", "x"])), one_hot]
+    return [*fetched, ids.size(), weights.size()], 2
+
+
+@program
+def sampler_file(folder):
+    """Candidate classes by the counts in a file."""
+    labels = tf.constant([[1], [3]], tf.int64)
+    drawn = tf.random.fixed_unigram_candidate_sampler(
+        labels, 1, 3, True, 4, vocab_file=f"{folder}/counts.csv", distortion=0.75, seed=3
+    )
+    return list(drawn), 3
+
+
+@program
+def warm_start(folder):
+    """A matrix of a checkpoint for another vocabulary, as warm starts load it."""
+    remapping, present = tf.raw_ops.GenerateVocabRemapping(
+        new_vocab_file=f"{folder}/new_words", old_vocab_file=f"{folder}/words", new_vocab_offset=1, num_new_vocab=3
+    )
+    old = tf.raw_ops.LoadAndRemapMatrix
+    shared = {"ckpt_path": f"{folder}/model", "old_tensor_name": "matrix", "row_remapping": remapping, "num_rows": 3}
+    initial = v1.random_uniform([6], seed=4)
+    whole = old(col_remapping=tf.zeros([0], tf.int64), initializing_values=initial[:4], num_cols=4, **shared)
+    columns = old(
+        col_remapping=tf.constant([3, -1, 0], tf.int64),
+        initializing_values=initial[:5],
+        num_cols=3,
+        max_rows_in_memory=1,
+        **shared,
+    )
+    return [remapping, present, whole, columns], 1
+
+
 def run(build, folder, target):
     """The values of all fetches, and the error at the end."""
     graph = tf.Graph()
     # Queues and readers of one name are one object on a server, for all sessions.
     with graph.as_default(), graph.container(build.__name__.replace("_", "-")):
         fetches, times = build(folder)
-        init = v1.local_variables_initializer()
+        init = [v1.local_variables_initializer(), v1.tables_initializer()]
         results = []
         with v1.Session(target) as session:
             session.run(init)

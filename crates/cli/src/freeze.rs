@@ -7,7 +7,7 @@ use thalweg_checkpoint::disk;
 use thalweg_graph::{Graph, OutputId};
 use thalweg_graphdef::file::encode;
 use thalweg_ops::NewGraph;
-use thalweg_session::Session;
+use thalweg_session::{Session, SessionOptions};
 use thalweg_tensor::text::counted;
 use thalweg_train::FreezeSessionError;
 use thalweg_train::saved_model::signatures;
@@ -72,7 +72,9 @@ impl Freeze {
             let own = signature.outputs.values();
             outputs.extend(own.map(|&id: &OutputId| graph.output(id)));
         }
-        let session = Session::new(&graph)?;
+        let options = SessionOptions::new();
+        let options = self.restore.session_options(options, &loaded)?;
+        let session = Session::with_options(&graph, options)?;
         let restored = self.restore.restore(&session, &loaded)?;
         let def = thalweg_train::freeze(&session, &outputs).map_err(|e| match e {
             FreezeSessionError::Step(e) if restored == 0 => {

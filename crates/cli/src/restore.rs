@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use thalweg_graphdef::export::clear_devices;
-use thalweg_session::Session;
+use thalweg_session::{Session, SessionOptions};
 use thalweg_tensor::text::counted;
-use thalweg_train::saved_model::{restore_model, restore_weights};
+use thalweg_train::saved_model::{restore_model, restore_weights, with_assets};
 
 use crate::failure::Failure;
 use crate::model::Loaded;
@@ -35,6 +35,18 @@ impl Restore {
         if self.clear_devices {
             clear_devices(&mut loaded.graph);
         }
+    }
+
+    /// Options of a session of the graph: it may read the assets of its SavedModel.
+    pub(crate) fn session_options(
+        &self,
+        options: SessionOptions,
+        loaded: &Loaded,
+    ) -> Result<SessionOptions, Failure> {
+        Ok(match &loaded.folder {
+            Some(folder) => with_assets(options, folder)?,
+            None => options,
+        })
     }
 
     /// Restores the variables of a session, and writes the names of those without a value to standard error. Returns the number

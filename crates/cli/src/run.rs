@@ -175,6 +175,7 @@ impl Run {
         let files = Files::within(&self.files).map_err(|e| format!("--files {e}"))?;
         let options = SessionOptions::new().threads(self.threads).files(files);
         let options = options.memory_account(Arc::new(Memory::new(Some(max_tensor_bytes()))));
+        let options = self.restore.session_options(options, &loaded)?;
         let session = Session::with_options(&graph, options)?;
         let restored = self.restore.restore(&session, &loaded)?;
         let disk = disk::system();

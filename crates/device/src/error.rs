@@ -58,6 +58,17 @@ pub enum KernelError {
         /// The mistake, and the values that are allowed.
         reason: String,
     },
+    /// A table that its initializer has not filled.
+    #[error(
+        "Table not initialized: run the initializer of table '{table}' first (tf.tables_initializer)"
+    )]
+    UninitializedTable {
+        /// The table's name.
+        table: String,
+    },
+    /// State that does not allow the op: a table that is filled with other entries.
+    #[error("{0}")]
+    FailedPrecondition(String),
     /// Something that has come to its end: a queue that is closed and empty.
     #[error("{0}")]
     OutOfRange(String),
@@ -188,6 +199,13 @@ mod tests {
                 },
                 "input 1, element 5: 7 is not below 4",
             ),
+            (
+                KernelError::UninitializedTable {
+                    table: "words".to_owned(),
+                },
+                "Table not initialized: run the initializer of table 'words' first (tf.tables_initializer)",
+            ),
+            (KernelError::FailedPrecondition(text()), "as it is"),
             (KernelError::OutOfRange(text()), "as it is"),
             (KernelError::Cancelled(text()), "as it is"),
             (KernelError::NotFound(text()), "as it is"),

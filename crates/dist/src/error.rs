@@ -71,7 +71,7 @@ impl fmt::Debug for ClusterError {
 pub enum Cause {
     /// A kernel got invalid values, or computed values that are not finite.
     Kernel,
-    /// A variable has no value: run the initializers first.
+    /// A variable has no value, or a table no entries: run the initializers first.
     Uninitialized,
     /// An input has ended: a queue is closed and empty.
     OutOfRange,
@@ -252,7 +252,9 @@ impl std::error::Error for ClusterError {}
 
 fn kernel_cause(error: &KernelError) -> Cause {
     match error {
-        KernelError::Uninitialized { .. } => Cause::Uninitialized,
+        KernelError::Uninitialized { .. } | KernelError::UninitializedTable { .. } => {
+            Cause::Uninitialized
+        }
         KernelError::OutOfRange(_) => Cause::OutOfRange,
         KernelError::Cancelled(_) => Cause::Cancelled,
         KernelError::NotFound(_) => Cause::NotFound,

@@ -269,6 +269,8 @@ pub enum Default {
     Floats(&'static [f32]),
     /// The unknown shape.
     UnknownShape,
+    /// The shape of a scalar.
+    ScalarShape,
     /// A list without items, of this kind.
     Empty(AttrKind),
 }
@@ -286,6 +288,7 @@ impl Default {
             Default::Ints(v) => Attr::Ints(v.to_vec()),
             Default::Floats(v) => Attr::Floats(v.to_vec()),
             Default::UnknownShape => Attr::Shape(Shape::unknown()),
+            Default::ScalarShape => Attr::Shape(Shape::scalar()),
             Default::Empty(kind) => match kind {
                 AttrKind::Types => Attr::Types(Vec::new()),
                 AttrKind::Floats => Attr::Floats(Vec::new()),

@@ -5,8 +5,8 @@ use thalweg_device::Op;
 #[cfg(feature = "image")]
 use crate::image;
 use crate::{
-    array, collective, data, files, flow, linalg, math, nn, queue, random, reduce, reports, state,
-    statistics, strings, training,
+    array, collective, data, files, flow, linalg, lookup, math, nn, queue, random, reduce, reports,
+    state, statistics, strings, training,
 };
 
 /// Lists of ops, by family. An op is registered by its entry in the list of its family.
@@ -28,6 +28,7 @@ static FAMILIES: &[&[&Op]] = &[
     #[cfg(feature = "image")]
     image::OPS,
     queue::OPS,
+    lookup::OPS,
     reduce::OPS,
     random::OPS,
     state::OPS,

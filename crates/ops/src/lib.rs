@@ -35,6 +35,7 @@ pub mod gpu;
 #[cfg(feature = "image")]
 mod image;
 mod linalg;
+mod lookup;
 mod math;
 mod nn;
 mod op_set;

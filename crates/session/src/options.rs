@@ -219,6 +219,18 @@ impl SessionOptions {
         SessionOptions { files, ..self }
     }
 
+    /// With the files in another folder, which exists, beside those of [`SessionOptions::files`].
+    ///
+    /// # Errors
+    /// The folder does not exist, or is none.
+    pub fn also_files(
+        self,
+        folder: impl AsRef<std::path::Path>,
+    ) -> Result<SessionOptions, std::io::Error> {
+        let files = self.files.clone().also_within(folder)?;
+        Ok(self.files(files))
+    }
+
     /// As one of several ranks that run the same graph: with the transport of values between them.
     pub fn collectives(self, collectives: Arc<dyn Collectives>) -> SessionOptions {
         SessionOptions {

@@ -63,6 +63,20 @@ struct Root {
     real: PathBuf,
 }
 
+impl Root {
+    fn of(folder: &Path) -> io::Result<Root> {
+        let root = || {
+            let named = std::path::absolute(folder)?;
+            let real = folder.canonicalize()?;
+            match real.is_dir() {
+                true => Ok(Root { named, real }),
+                false => Err(io::Error::other("it is no folder")),
+            }
+        };
+        root().map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))
+    }
+}
+
 impl Default for Files {
     fn default() -> Files {
         Files::none()
@@ -91,22 +105,27 @@ impl Files {
     /// # Errors
     /// A folder that does not exist, or is none.
     pub fn within(folders: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Files, io::Error> {
-        let root = |folder: &Path| -> io::Result<Root> {
-            let named = std::path::absolute(folder)?;
-            let real = folder.canonicalize()?;
-            match real.is_dir() {
-                true => Ok(Root { named, real }),
-                false => Err(io::Error::other("it is no folder")),
-            }
-        };
-        let folders = folders.into_iter().map(|folder| {
-            let folder = folder.as_ref();
-            root(folder).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))
-        });
+        let folders = folders.into_iter().map(|folder| Root::of(folder.as_ref()));
         Ok(Files {
             allowed: Allowed::Within(folders.collect::<io::Result<_>>()?),
             listener: None,
         })
+    }
+
+    /// The same files, and those in another folder, which exists.
+    ///
+    /// # Errors
+    /// A folder that does not exist, or is none.
+    pub fn also_within(self, folder: impl AsRef<Path>) -> Result<Files, io::Error> {
+        let root = Root::of(folder.as_ref())?;
+        let allowed = match self.allowed {
+            Allowed::All => Allowed::All,
+            Allowed::None => Allowed::Within(Arc::new([root])),
+            Allowed::Within(roots) => {
+                Allowed::Within(roots.iter().cloned().chain([root]).collect())
+            }
+        };
+        Ok(Files { allowed, ..self })
     }
 
     /// The same files, with a listener to the checkpoints that steps write.

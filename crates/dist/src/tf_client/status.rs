@@ -122,6 +122,10 @@ impl From<ClusterError> for Status {
                 source: KernelError::Variable { .. },
                 ..
             }) => Status::new(code, format!("{}{OTHER_PROGRAM}", error.message)),
+            Some(SessionError::Kernel {
+                source: KernelError::FailedPrecondition(_),
+                ..
+            }) => Status::new(Code::FailedPrecondition, &error.message),
             _ => Status::new(code, &error.message),
         };
         let status = Status { limit, ..status };

@@ -10,8 +10,8 @@ use thalweg_data::{Compression, MAX_RECORD_BYTES, append_record, cache_records};
 use thalweg_device::{KernelError, TensorCx};
 
 use super::dataset::{Cardinality, Dataset, DatasetValue, Row, Rows};
-use super::files::{Format, Record, Records};
 use crate::files::disk;
+use crate::files::record_files::{Format, Record, Records};
 use crate::flow::rows::slice_elements;
 use crate::support::tensors::reserved;
 

@@ -11,7 +11,7 @@ use thalweg_graph::op::{Gradient, arg_of, str_attr};
 use thalweg_tensor::Reservation;
 use thalweg_tensor::{DType, Tensor};
 
-use super::files::compression;
+use crate::files::record_files::compression;
 
 /// Step in which unpacked bytes are read and reserved.
 #[cfg(feature = "gzip")]

@@ -9,8 +9,8 @@ use thalweg_graph::op::arg_of;
 use thalweg_tensor::{DType, Tensor};
 
 use super::dataset::{Cardinality, DATASET_OP, Dataset, METADATA, Row, Rows, number, source};
-use super::files::{Format, Records, compression};
 use super::patterns::matching_files;
+use crate::files::record_files::{Format, Records, compression};
 
 /// The records of files, one file after the other.
 struct FileRecords {

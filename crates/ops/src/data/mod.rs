@@ -11,7 +11,6 @@ mod dataset;
 mod decompress;
 mod features;
 mod file_datasets;
-mod files;
 mod functions;
 mod interleave;
 mod iterator;

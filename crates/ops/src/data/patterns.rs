@@ -6,8 +6,8 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of};
 use thalweg_tensor::{DType, Shape};
 
-use super::files::OpenFile;
 use crate::files::disk;
+use crate::files::record_files::OpenFile;
 
 /// Maximum number of names that patterns may match.
 const MAX_NAMES: usize = 1 << 22;

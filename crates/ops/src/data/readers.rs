@@ -12,7 +12,7 @@ use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::files::{Format, Record, Records, compression};
+use crate::files::record_files::{Format, Record, Records, compression};
 use crate::queue::{BlockingQueue, resource_handle};
 
 /// Nodes of ended steps whose requests for a name are remembered.

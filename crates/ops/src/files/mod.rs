@@ -1,9 +1,11 @@
-//! Checkpoints: ops that name, write and read their files. A step uses the files that its session allows
-//! ([`thalweg_device::Files`]).
+//! Checkpoints: ops that name, write and read their files. Files that ops read record by record. A step uses the files
+//! that its session allows ([`thalweg_device::Files`]).
 
 mod checkpoint_inputs;
 mod checkpoint_v1;
+mod load_and_remap;
 mod merge;
+pub(crate) mod record_files;
 mod restore;
 mod save;
 mod sharded_filename;
@@ -22,4 +24,5 @@ pub(crate) static OPS: &[&Op] = &[
     &checkpoint_v1::SAVE_SLICES,
     &checkpoint_v1::RESTORE,
     &checkpoint_v1::RESTORE_SLICE,
+    &load_and_remap::LOAD,
 ];

@@ -67,6 +67,15 @@ impl BlockingQueue {
         })
     }
 
+    /// `true` if the node has started a request.
+    pub(super) fn has_request(&self, cx: &TensorCx<'_>) -> bool {
+        let number = cx.environment().ticket().number();
+        self.lock()
+            .pending
+            .iter()
+            .any(|request| request.ticket.number() == number)
+    }
+
     /// Starts a node's request, or fetches its outcome if the node blocked on it before.
     fn submit(
         self: &Arc<Self>,
@@ -111,7 +120,7 @@ impl BlockingQueue {
 
     fn abandon(&self, number: u64) {
         let mut state = self.lock();
-        state.abandon(number);
+        state.abandon(&self.settings, number);
         state.advance_all(&self.settings);
     }
 

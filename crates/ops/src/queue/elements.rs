@@ -66,6 +66,8 @@ pub(super) struct QueueSettings {
     pub(super) pads: bool,
     /// Draws elements in random order, if present.
     pub(super) shuffle: Option<Shuffle>,
+    /// Keeps elements in the order of their first component, an integer.
+    pub(super) prioritized: bool,
     /// Memory that batches are allocated from.
     pub(super) memory: Arc<Memory>,
 }
@@ -77,6 +79,12 @@ pub(super) struct Shuffle {
     pub(super) seeds: [i64; 2],
     /// Number of elements that must stay until the queue is closed.
     pub(super) min_after_dequeue: usize,
+}
+
+/// Priority of an element: the smallest number comes first.
+pub(super) fn priority(element: &QueueElement) -> i64 {
+    let first = element.first().and_then(|t| t.to_scalar::<i64>().ok());
+    first.unwrap_or(i64::MAX)
 }
 
 /// Fails if an element does not fit the queue's dtypes and shapes.

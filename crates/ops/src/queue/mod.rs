@@ -1,16 +1,21 @@
-//! State, beside variables, that outlives a step and may block: queues, accumulators of gradients, staging areas,
-//! turns of synchronous training.
+//! State, beside variables, that outlives a step and may block: queues, barriers, accumulators of gradients, staging
+//! areas and maps, turns of synchronous training.
 
 mod accumulator;
 mod accumulator_ops;
+mod barrier;
+mod barrier_ops;
 mod blocking_queue;
 mod elements;
+mod map_stage_ops;
+mod partial_elements;
 mod queue_ops;
 mod queue_references;
 mod queues;
 mod requests;
 mod stage_ops;
 mod staging_area;
+mod staging_map;
 mod turns;
 
 pub(crate) use blocking_queue::BlockingQueue;
@@ -21,6 +26,7 @@ use thalweg_device::Op;
 pub(crate) static OPS: &[&Op] = &[
     &queues::FIFO,
     &queues::PADDING_FIFO,
+    &queues::PRIORITY,
     &queues::RANDOM_SHUFFLE,
     &queue_ops::ENQUEUE,
     &queue_ops::ENQUEUE_MANY,
@@ -33,6 +39,7 @@ pub(crate) static OPS: &[&Op] = &[
     &queue_references::HANDLE_NAME,
     &queue_references::FIFO,
     &queue_references::PADDING_FIFO,
+    &queue_references::PRIORITY,
     &queue_references::RANDOM_SHUFFLE,
     &queue_references::ENQUEUE,
     &queue_references::ENQUEUE_MANY,
@@ -57,6 +64,32 @@ pub(crate) static OPS: &[&Op] = &[
     &stage_ops::PEEK,
     &stage_ops::SIZE,
     &stage_ops::CLEAR,
+    &map_stage_ops::STAGE,
+    &map_stage_ops::PEEK,
+    &map_stage_ops::UNSTAGE,
+    &map_stage_ops::UNSTAGE_NO_KEY,
+    &map_stage_ops::SIZE,
+    &map_stage_ops::INCOMPLETE_SIZE,
+    &map_stage_ops::CLEAR,
+    &map_stage_ops::ORDERED_STAGE,
+    &map_stage_ops::ORDERED_PEEK,
+    &map_stage_ops::ORDERED_UNSTAGE,
+    &map_stage_ops::ORDERED_UNSTAGE_NO_KEY,
+    &map_stage_ops::ORDERED_SIZE,
+    &map_stage_ops::ORDERED_INCOMPLETE_SIZE,
+    &map_stage_ops::ORDERED_CLEAR,
+    &barrier_ops::MAKE,
+    &barrier_ops::INSERT,
+    &barrier_ops::TAKE,
+    &barrier_ops::CLOSE,
+    &barrier_ops::READY_SIZE,
+    &barrier_ops::INCOMPLETE_SIZE,
+    &barrier_ops::REF_MAKE,
+    &barrier_ops::REF_INSERT,
+    &barrier_ops::REF_TAKE,
+    &barrier_ops::REF_CLOSE,
+    &barrier_ops::REF_READY_SIZE,
+    &barrier_ops::REF_INCOMPLETE_SIZE,
     &turns::SUM,
     &turns::BEGIN,
     &turns::GIVE,

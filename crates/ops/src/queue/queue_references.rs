@@ -6,66 +6,15 @@ use thalweg_device::{Op, cpu_tensors};
 use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
 };
-use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Shape};
+use thalweg_graph::{AttrKind, OpDef};
+use thalweg_tensor::DType;
 
 use super::queue_ops::{DEQUEUE_ATTRS, DEQUEUED, ENQUEUE_ATTRS, ENQUEUED};
-use super::queues::{FIFO_ATTRS, SHUFFLE_ATTRS};
+use super::queues::{FIFO_ATTRS, PRIORITY_ATTRS, SHUFFLE_ATTRS};
 use super::{accumulator_ops, queue_ops, queues};
+use crate::support::references::{creator, on_reference, two_strings};
 
 const HANDLE: Arg = arg_of("handle", DType::String).reference();
-
-/// Shape rule of a reference: behind it are a container and a name.
-fn two_strings(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    cx.set(0, Shape::known(&[2]));
-    Ok(())
-}
-
-/// Base definition of an op that runs as its counterpart on handles.
-const REFERENCE_OP: OpDef = OpDef {
-    summary: "The op of the same kind on a string reference.",
-    gradient: Gradient::None,
-    effect: Effect::Stateful,
-    ..OpDef::EMPTY
-};
-
-/// Definition of an op that creates a reference, as its counterpart creates a handle.
-const fn creator(name: &'static str, attrs: &'static [AttrDef], on: &'static Op) -> Op {
-    Op {
-        def: OpDef {
-            name,
-            outputs: &[HANDLE],
-            attrs,
-            shape: two_strings,
-            on_handles: Some(on.def.name),
-            ..REFERENCE_OP
-        },
-        kernels: &[],
-    }
-}
-
-/// Definition of an op that takes a reference.
-const fn on_reference(
-    name: &'static str,
-    inputs: &'static [Arg],
-    outputs: &'static [Arg],
-    attrs: &'static [AttrDef],
-    on: &'static Op,
-) -> Op {
-    Op {
-        def: OpDef {
-            name,
-            inputs,
-            outputs,
-            attrs,
-            shape: on.def.shape,
-            effect: on.def.effect,
-            on_handles: Some(on.def.name),
-            ..REFERENCE_OP
-        },
-        kernels: &[],
-    }
-}
 
 const HANDLE_ONLY: &[Arg] = &[HANDLE];
 const HANDLE_AND_ELEMENT: &[Arg] = &[HANDLE, ENQUEUED];
@@ -94,10 +43,25 @@ pub(crate) static HANDLE_NAME: Op = Op {
     })],
 };
 
-pub(crate) static FIFO: Op = creator("FIFOQueue", FIFO_ATTRS, &queues::FIFO);
-pub(crate) static PADDING_FIFO: Op = creator("PaddingFIFOQueue", FIFO_ATTRS, &queues::PADDING_FIFO);
-pub(crate) static RANDOM_SHUFFLE: Op =
-    creator("RandomShuffleQueue", SHUFFLE_ATTRS, &queues::RANDOM_SHUFFLE);
+pub(crate) static FIFO: Op = creator("FIFOQueue", HANDLE_ONLY, FIFO_ATTRS, &queues::FIFO);
+pub(crate) static PADDING_FIFO: Op = creator(
+    "PaddingFIFOQueue",
+    HANDLE_ONLY,
+    FIFO_ATTRS,
+    &queues::PADDING_FIFO,
+);
+pub(crate) static RANDOM_SHUFFLE: Op = creator(
+    "RandomShuffleQueue",
+    HANDLE_ONLY,
+    SHUFFLE_ATTRS,
+    &queues::RANDOM_SHUFFLE,
+);
+pub(crate) static PRIORITY: Op = creator(
+    "PriorityQueue",
+    HANDLE_ONLY,
+    PRIORITY_ATTRS,
+    &queues::PRIORITY,
+);
 pub(crate) static ENQUEUE: Op = on_reference(
     "QueueEnqueue",
     HANDLE_AND_ELEMENT,
@@ -171,6 +135,7 @@ const DTYPE_ATTRS: &[AttrDef] = &[DTYPE];
 
 pub(crate) static ACCUMULATOR: Op = creator(
     "ConditionalAccumulator",
+    HANDLE_ONLY,
     ACCUMULATOR_ATTRS,
     &accumulator_ops::ACCUMULATOR,
 );

@@ -1,10 +1,10 @@
-//! FIFOQueueV2, PaddingFIFOQueueV2, RandomShuffleQueueV2.
+//! FIFOQueueV2, PaddingFIFOQueueV2, PriorityQueueV2, RandomShuffleQueueV2.
 
 use std::sync::Arc;
 
 use thalweg_device::{KernelError, Op, SharedObject, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
-    AttrDef, Effect, Gradient, arg_of, int_attr, list_attr, str_attr, types_attr,
+    AttrDef, Effect, Gradient, arg_of, attr, int_attr, list_attr, str_attr, types_attr,
 };
 use thalweg_graph::{AttrKind, Attrs, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
@@ -22,6 +22,14 @@ const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
 
 /// Attributes of a first-in, first-out queue.
 pub(super) const FIFO_ATTRS: &[AttrDef] = &[TYPES, SHAPES, CAPACITY, CONTAINER, SHARED_NAME];
+/// Attributes of a queue by priority.
+pub(super) const PRIORITY_ATTRS: &[AttrDef] = &[
+    list_attr("component_types", AttrKind::Types),
+    attr("shapes", AttrKind::Shapes),
+    CAPACITY,
+    CONTAINER,
+    SHARED_NAME,
+];
 /// Attributes of a shuffling queue.
 pub(super) const SHUFFLE_ATTRS: &[AttrDef] = &[
     TYPES,
@@ -54,27 +62,51 @@ pub(crate) fn resource_handle(
     Ok(vec![Tensor::handle(DType::Resource, thing)?])
 }
 
-fn queue(
-    cx: &TensorCx<'_>,
-    pads: bool,
-    shuffle: fn(&Attrs) -> Option<Shuffle>,
-) -> Result<Vec<Tensor>, KernelError> {
+/// Order of a queue's elements.
+enum Order {
+    /// First in, first out.
+    Fifo,
+    /// First in, first out; batches are padded.
+    Padded,
+    Random(Shuffle),
+    /// By the first component, which the node's attributes leave out.
+    Priority,
+}
+
+/// Dtypes and shapes of the components that a node asks for.
+fn components(attrs: &Attrs, prioritized: bool) -> (Vec<DType>, Vec<Shape>) {
+    let mut dtypes = attrs.types("component_types").to_vec();
+    let mut shapes = attrs.shapes("shapes").to_vec();
+    if prioritized {
+        dtypes.insert(0, DType::I64);
+        shapes.insert(0, Shape::scalar());
+    }
+    (dtypes, shapes)
+}
+
+fn queue(cx: &TensorCx<'_>, order: fn(&Attrs) -> Order) -> Result<Vec<Tensor>, KernelError> {
     let attrs = cx.attrs();
     let kind = cx.node().op.name.trim_end_matches("V2");
+    let prioritized = matches!(order(attrs), Order::Priority);
+    let (dtypes, shapes) = components(attrs, prioritized);
     let handle = resource_handle(cx, &|name| {
         Ok(Arc::new(BlockingQueue::new(QueueSettings {
             kind,
             name: format!("{kind} '{name}'"),
-            dtypes: attrs.types("component_types").to_vec(),
-            shapes: attrs.shapes("shapes").to_vec(),
+            dtypes: dtypes.clone(),
+            shapes: shapes.clone(),
             capacity: attrs.int("capacity"),
-            pads,
-            shuffle: shuffle(attrs),
+            pads: matches!(order(attrs), Order::Padded),
+            shuffle: match order(attrs) {
+                Order::Random(shuffle) => Some(shuffle),
+                _ => None,
+            },
+            prioritized,
             memory: cx.memory().clone(),
         })))
     })?;
     match handle.first().and_then(Tensor::object::<BlockingQueue>) {
-        Some(queue) => check_shared(cx, kind, queue.settings())?,
+        Some(queue) => check_shared(cx, kind, (&dtypes, &shapes), queue.settings())?,
         None => {
             return Err(KernelError::Invalid(format!(
                 "'{}' is no queue: give this one another shared_name",
@@ -87,7 +119,12 @@ fn queue(
 
 /// Fails if the queue that exists under the node's name is another than the node asks for. The rules are those of
 /// `MatchesNodeDef` in TensorFlow's queues.
-fn check_shared(cx: &TensorCx<'_>, kind: &str, found: &QueueSettings) -> Result<(), KernelError> {
+fn check_shared(
+    cx: &TensorCx<'_>,
+    kind: &str,
+    (types, shapes): (&[DType], &[Shape]),
+    found: &QueueSettings,
+) -> Result<(), KernelError> {
     let attrs = cx.attrs();
     let differs = |what: &str, found: String, asked: String| {
         Err(KernelError::Invalid(format!(
@@ -102,11 +139,9 @@ fn check_shared(cx: &TensorCx<'_>, kind: &str, found: &QueueSettings) -> Result<
     if found.capacity != capacity {
         return differs("capacity", found.capacity.to_string(), capacity.to_string());
     }
-    let types = attrs.types("component_types");
     if found.dtypes != types {
         return differs("component types", listed(&found.dtypes), listed(types));
     }
-    let shapes = attrs.shapes("shapes");
     if found.shapes != shapes {
         return differs("component shapes", listed(&found.shapes), listed(shapes));
     }
@@ -159,7 +194,7 @@ pub(crate) static FIFO: Op = Op {
         summary: "A first-in, first-out queue.",
         ..QUEUE_OP
     },
-    kernels: &[cpu_tensors(|cx| queue(cx, false, |_| None))],
+    kernels: &[cpu_tensors(|cx| queue(cx, |_| Order::Fifo))],
 };
 
 /// First-in, first-out queue of elements of different shapes, padded to make a batch.
@@ -169,7 +204,18 @@ pub(crate) static PADDING_FIFO: Op = Op {
         summary: "A first-in, first-out queue whose batches are padded with zeros.",
         ..QUEUE_OP
     },
-    kernels: &[cpu_tensors(|cx| queue(cx, true, |_| None))],
+    kernels: &[cpu_tensors(|cx| queue(cx, |_| Order::Padded))],
+};
+
+/// Queue that removes the element with the smallest first component.
+pub(crate) static PRIORITY: Op = Op {
+    def: OpDef {
+        name: "PriorityQueueV2",
+        summary: "A queue that removes the element with the smallest first component, an i64 before those of the attributes.",
+        attrs: PRIORITY_ATTRS,
+        ..QUEUE_OP
+    },
+    kernels: &[cpu_tensors(|cx| queue(cx, |_| Order::Priority))],
 };
 
 /// Queue that removes a random element.
@@ -181,8 +227,8 @@ pub(crate) static RANDOM_SHUFFLE: Op = Op {
         ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        queue(cx, false, |attrs| {
-            Some(Shuffle {
+        queue(cx, |attrs| {
+            Order::Random(Shuffle {
                 philox: Philox::of(attrs),
                 seeds: seeds(attrs),
                 min_after_dequeue: min_after_dequeue(attrs),

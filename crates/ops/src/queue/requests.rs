@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use thalweg_device::{KernelError, Ticket};
 
-use super::elements::{QueueElement, QueueSettings};
+use super::elements::{QueueElement, QueueSettings, priority};
 
 /// Elements of a queue and its requests.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl QueueState {
     }
 
     /// Drops the request of a step that has ended; elements that it has taken go back. A pending close stays.
-    pub(super) fn abandon(&mut self, number: u64) {
+    pub(super) fn abandon(&mut self, settings: &QueueSettings, number: u64) {
         let Some(at) = self
             .pending
             .iter()
@@ -75,7 +75,7 @@ impl QueueState {
             _ => Vec::new(),
         };
         for element in taken.into_iter().rev() {
-            self.elements.push_front(element);
+            put_back(settings, &mut self.elements, element);
         }
     }
 
@@ -112,7 +112,7 @@ impl QueueState {
                 while room(elements.len())
                     && let Some(element) = rest.pop_front()
                 {
-                    elements.push_back(element);
+                    put(settings, elements, element);
                     changed = true;
                 }
                 if rest.is_empty() {
@@ -129,7 +129,7 @@ impl QueueState {
                     for element in std::mem::take(taken).into_iter().rev() {
                         match settings.shuffle {
                             Some(_) => elements.push_back(element),
-                            None => elements.push_front(element),
+                            None => put_back(settings, elements, element),
                         }
                     }
                     if *up_to && !elements.is_empty() {
@@ -145,7 +145,9 @@ impl QueueState {
                     Some(shuffle) if !*closed => shuffle.min_after_dequeue,
                     _ => 0,
                 };
-                while outcome.is_none() && taken.len() < *count && elements.len() > kept {
+                // Those of a request are in order only if all are there.
+                let enough = !settings.prioritized || *closed || elements.len() >= *count;
+                while outcome.is_none() && enough && taken.len() < *count && elements.len() > kept {
                     let Some(element) = draw(settings, elements, draw_count) else {
                         break;
                     };
@@ -164,6 +166,28 @@ impl QueueState {
         }
         changed
     }
+}
+
+/// Adds an element: at the end, or behind those of its priority.
+fn put(settings: &QueueSettings, elements: &mut VecDeque<QueueElement>, element: QueueElement) {
+    if !settings.prioritized {
+        return elements.push_back(element);
+    }
+    let own = priority(&element);
+    elements.insert(elements.partition_point(|e| priority(e) <= own), element);
+}
+
+/// Adds an element that was taken: at the start, or before those of its priority.
+fn put_back(
+    settings: &QueueSettings,
+    elements: &mut VecDeque<QueueElement>,
+    element: QueueElement,
+) {
+    if !settings.prioritized {
+        return elements.push_front(element);
+    }
+    let own = priority(&element);
+    elements.insert(elements.partition_point(|e| priority(e) < own), element);
 }
 
 /// Removes the next element: the first one, or a random one of a shuffling queue.
@@ -203,6 +227,7 @@ mod tests {
             capacity: 2,
             pads,
             shuffle,
+            prioritized: false,
             memory: Arc::new(Memory::new(None)),
         };
         let shuffle = Shuffle {
@@ -303,7 +328,7 @@ mod tests {
             request(&mut state, &settings, 2, enqueue(&[3]));
             for number in 3..6 {
                 request(&mut state, &settings, number, QueueRequest::Close);
-                state.abandon(number);
+                state.abandon(&settings, number);
             }
             assert_eq!(state.pending.iter().filter(|p| p.detached).count(), 1);
             assert!(!state.closed);
@@ -319,7 +344,7 @@ mod tests {
         for (settings, mut state) in full_queues() {
             request(&mut state, &settings, 2, dequeue(3));
             assert_eq!((outcome(&state, 2), state.elements.len()), (None, 0));
-            state.abandon(2);
+            state.abandon(&settings, 2);
             assert_eq!(state.elements.len(), 2);
         }
     }

@@ -12,18 +12,18 @@ use thalweg_tensor::{DType, Tensor};
 use super::queues::shared_name;
 use super::staging_area::StagingArea;
 
-const CAPACITY: AttrDef = int_attr("capacity", 0);
-const MEMORY_LIMIT: AttrDef = int_attr("memory_limit", 0);
-const CONTAINER: AttrDef = str_attr("container", "", &[]);
-const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
-const ATTRS: &[AttrDef] = &[
+pub(super) const CAPACITY: AttrDef = int_attr("capacity", 0);
+pub(super) const MEMORY_LIMIT: AttrDef = int_attr("memory_limit", 0);
+pub(super) const CONTAINER: AttrDef = str_attr("container", "", &[]);
+pub(super) const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
+pub(super) const ATTRS: &[AttrDef] = &[
     CAPACITY,
     MEMORY_LIMIT,
     types_attr("dtypes"),
     CONTAINER,
     SHARED_NAME,
 ];
-const ATTRS_OF_ANY_TYPES: &[AttrDef] = &[
+pub(super) const ATTRS_OF_ANY_TYPES: &[AttrDef] = &[
     CAPACITY,
     MEMORY_LIMIT,
     list_attr("dtypes", AttrKind::Types),

@@ -43,8 +43,19 @@ struct StagingState {
     waiting: WaitList,
 }
 
-fn bytes(entry: &[Tensor]) -> usize {
+/// Bytes of an entry.
+pub(super) fn bytes(entry: &[Tensor]) -> usize {
     entry.iter().map(|t| t.byte_size()).sum()
+}
+
+/// Fails if so many bytes never fit within a limit; 0 is no limit.
+pub(super) fn check_fits(size: usize, limit: usize) -> Result<(), KernelError> {
+    match limit > 0 && size > limit {
+        true => Err(KernelError::Invalid(format!(
+            "{size} bytes do not fit a staging area of {limit}: make its memory_limit larger"
+        ))),
+        false => Ok(()),
+    }
 }
 
 impl StagingArea {
@@ -64,12 +75,7 @@ impl StagingArea {
     pub(super) fn put(&self, cx: &TensorCx<'_>, entry: Vec<Tensor>) -> Result<(), KernelError> {
         entry.iter().try_for_each(Tensor::check_can_be_held)?;
         let size = bytes(&entry);
-        if self.bytes > 0 && size > self.bytes {
-            return Err(KernelError::Invalid(format!(
-                "{size} bytes do not fit a staging area of {}: make its memory_limit larger",
-                self.bytes
-            )));
-        }
+        check_fits(size, self.bytes)?;
         let entry = QueueElement::new(entry, cx.memory())?;
         self.with(|state| {
             let used: usize = state.entries.iter().map(|e| bytes(e)).sum();

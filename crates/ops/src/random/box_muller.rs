@@ -19,7 +19,7 @@ pub(crate) fn uniform_f32(x: u32) -> f32 {
 
 /// A number in `[0, 1)` from the low 20 bits of `high` and all of `low`.
 #[inline(always)]
-pub(super) fn uniform_f64(high: u32, low: u32) -> f64 {
+pub(crate) fn uniform_f64(high: u32, low: u32) -> f64 {
     f64::from_bits(1023 << 52 | u64::from(high & 0xf_ffff) << 32 | u64::from(low)) - 1.0
 }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod box_muller;
 mod build;
+mod candidates;
 mod dropout;
 mod fill;
 mod multinomial;
@@ -46,6 +47,13 @@ pub(crate) static OPS: &[&Op] = &[
     &stateless::GET_KEY_COUNTER,
     &stateless::GET_KEY_COUNTER_ALG,
     &stateless::GET_ALG,
+    &candidates::sampler_ops::UNIFORM,
+    &candidates::sampler_ops::LOG_UNIFORM,
+    &candidates::sampler_ops::LEARNED_UNIGRAM,
+    &candidates::sampler_ops::THREAD_UNSAFE_UNIGRAM,
+    &candidates::sampler_ops::FIXED_UNIGRAM,
+    &candidates::sampler_ops::ALL,
+    &candidates::accidental_hits::COMPUTE,
 ];
 
 #[cfg(test)]

@@ -76,8 +76,7 @@ impl Philox {
         x.map(|x| x as u32)
     }
 
-    /// The words from the start of block `first` on: those of ops on images.
-    #[cfg(feature = "image")]
+    /// The words from the start of block `first` on: those of ops that draw one after the other.
     pub(crate) fn words(self, first: u64) -> impl FnMut() -> u32 {
         let (mut at, mut block) = (0, [0; 4]);
         move || {

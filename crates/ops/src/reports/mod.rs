@@ -7,6 +7,7 @@ mod histogram;
 mod image;
 mod print_assert;
 mod summary;
+mod timestamp;
 mod wire;
 
 use thalweg_device::Op;
@@ -26,4 +27,5 @@ pub(crate) static OPS: &[&Op] = &[
     &summary::TENSOR_SUMMARY_V2,
     &audio::AUDIO,
     &audio::AUDIO_V2,
+    &timestamp::TIMESTAMP,
 ];

@@ -128,7 +128,8 @@ pub(crate) static AS_STRING: Op = Op {
     kernels: &[cpu_tensors(as_string)],
 };
 
-fn parse<T: std::str::FromStr>(s: &[u8]) -> Result<T, String> {
+/// The number that a string represents, with white space around it.
+pub(crate) fn parse<T: std::str::FromStr>(s: &[u8]) -> Result<T, String> {
     let text = std::str::from_utf8(strip(s)).ok();
     let value = text.and_then(|text| text.parse().ok());
     value.ok_or_else(|| format!("{} is no number of this dtype", quoted_escaped(s)))

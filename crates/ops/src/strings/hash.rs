@@ -102,7 +102,7 @@ pub(crate) static STRONG: Op = Op {
 };
 
 /// MurmurHash64A, with TensorFlow's seed.
-fn murmur(s: &[u8]) -> u64 {
+pub(crate) fn murmur(s: &[u8]) -> u64 {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
     const SEED: u64 = 0x00de_cafc_affe;
     let mut h = SEED ^ (s.len() as u64).wrapping_mul(M);

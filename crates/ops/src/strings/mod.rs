@@ -20,6 +20,8 @@ mod unicode;
 
 use thalweg_device::Op;
 
+pub(crate) use as_string_to_number::parse;
+pub(crate) use hash::murmur;
 pub(crate) use summarize::summary;
 
 /// The ops of this family.

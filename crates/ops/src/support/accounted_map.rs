@@ -1,5 +1,6 @@
 //! Hash maps whose size the graph determines: their bytes count against a memory account.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -42,6 +43,29 @@ impl<K: Eq + Hash, V: Copy> AccountedMap<K, V> {
     ) -> Result<V, KernelError> {
         self.make_room(key_bytes)?;
         Ok(*self.entries.entry(key).or_insert(value))
+    }
+
+    /// The value of a key.
+    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.get(key).copied()
+    }
+
+    /// Removes a key, whose memory behind pointers is `key_bytes`.
+    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, key_bytes: usize) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let removed = self.entries.remove(key)?;
+        self.held.shrink(key_bytes);
+        Some(removed)
+    }
+
+    /// All entries, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, V)> {
+        self.entries.iter().map(|(key, value)| (key, *value))
     }
 
     fn make_room(&mut self, key_bytes: usize) -> Result<(), KernelError> {

@@ -11,6 +11,7 @@ pub(crate) mod gradient_nodes;
 pub(crate) mod numbered_elements;
 pub(crate) mod padding;
 pub(crate) mod raw_elements;
+pub(crate) mod references;
 pub(crate) mod shape_inputs;
 pub(crate) mod shapes;
 pub(crate) mod strided_copy;

@@ -52,3 +52,19 @@ pub(crate) fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
 pub(crate) fn expect_scalar(cx: &Infer<'_>, i: usize) -> Result<(), InferError> {
     cx.ranked(i, 0).map(drop)
 }
+
+/// Fails unless an attribute is at least a number. It may be as large as sizes are, unlike the counts of lists.
+pub(crate) fn expect_at_least(
+    cx: &Infer<'_>,
+    attr: &'static str,
+    least: i64,
+) -> Result<(), InferError> {
+    let value = cx.attrs().int(attr);
+    match value >= least {
+        true => Ok(()),
+        false => Err(InferError::Attr {
+            attr,
+            reason: format!("is {value}, but must be at least {least}"),
+        }),
+    }
+}

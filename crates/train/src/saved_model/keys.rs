@@ -52,6 +52,52 @@ pub(super) fn restored_variables(graph: &Graph, restore: Option<&str>) -> Vec<Re
     all
 }
 
+/// A lookup table that a node fills from a checkpoint.
+pub(super) struct RestoredTable {
+    /// The node.
+    pub import: NodeId,
+    /// Its keys and its values: the inputs, and the names in the checkpoint.
+    pub inputs: [(OutputId, String); 2],
+}
+
+/// Lists the lookup tables that a restore node fills.
+pub(super) fn restored_tables(graph: &Graph, restore: Option<&str>) -> Vec<RestoredTable> {
+    let data = graph.snapshot();
+    let Some(node) = restore.and_then(|name| names::find_operation(graph, name)) else {
+        return Vec::new();
+    };
+    let needed = data.needed([node.id()], |_| false);
+    let imports = data.ids().filter(|id| needed[id.index()]);
+    let table = |import: NodeId| {
+        let node = data.node(import);
+        let ("LookupTableImport" | "LookupTableImportV2", &[_, keys, values]) =
+            (node.op.name, &node.inputs[..])
+        else {
+            return None;
+        };
+        let inputs = [
+            (keys, restored_key(&data, keys)?),
+            (values, restored_key(&data, values)?),
+        ];
+        Some(RestoredTable { import, inputs })
+    };
+    imports.filter_map(table).collect()
+}
+
+/// The name in the checkpoint of a value that a node reads from there.
+fn restored_key(data: &GraphData, value: OutputId) -> Option<String> {
+    let mut at = value;
+    for _ in 0..MAX_DISTANCE {
+        let from = data.get(at.node)?;
+        match from.op.name {
+            "RestoreV2" => return strings(data, from, 1)?.into_iter().nth(at.index as usize),
+            "Identity" => at = *from.inputs.first()?,
+            _ => return None,
+        }
+    }
+    None
+}
+
 /// The declared variables, by their names.
 fn declared(graph: &Graph) -> Vec<RestoredVariable> {
     let all = graph.variables();

@@ -1,6 +1,6 @@
 //! Loading of a model into a session.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use thalweg_checkpoint::bundle::index_path;
 use thalweg_graphdef::messages::tensor_info::Encoding;
@@ -9,6 +9,7 @@ use thalweg_graphdef::names;
 use thalweg_session::{Fetch, RunOptions};
 use thalweg_tensor::Tensor;
 
+use super::assets::assets;
 use super::error::SavedModelError;
 use super::format::{INIT_SIGNATURE, VARIABLES};
 use super::restore;
@@ -19,6 +20,8 @@ const INIT_COLLECTIONS: [&str; 2] = ["saved_model_main_op", "legacy_init_op"];
 
 /// Loads a SavedModel into a session: restores the variables of its graph, which was imported under its own names, from
 /// the folder's checkpoint, and runs the model's initialization. Returns the number of restored variables.
+///
+/// An initialization that reads files of the model needs the options of [`with_assets`](super::with_assets).
 ///
 /// # Errors
 /// See [`SavedModelError`].
@@ -43,16 +46,9 @@ pub fn restore_model(
         node: node.to_owned(),
     };
     let found = names::find_operation(graph, &node).ok_or_else(|| missing(&node))?;
-    // Feeds the folder to nodes that read files of the model.
     let mut feeds = Vec::new();
-    for asset in &meta.asset_file_def {
-        let Some(Encoding::Name(name)) =
-            asset.tensor_info.as_ref().and_then(|i| i.encoding.as_ref())
-        else {
-            continue;
-        };
-        let output = names::find_output(graph, name).ok_or_else(|| missing(name))?;
-        let path: PathBuf = folder.join("assets").join(&asset.filename);
+    for (tensor, path) in assets(folder, meta)? {
+        let output = names::find_output(graph, &tensor).ok_or_else(|| missing(&tensor))?;
         feeds.push((output.id(), Tensor::from(&*path.display().to_string())));
     }
     session.run_step(&[Fetch::Run(found.id())], &feeds, &RunOptions::new())?;

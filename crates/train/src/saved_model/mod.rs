@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+mod assets;
 mod declare;
 mod error;
 mod format;
@@ -40,6 +41,7 @@ mod signature;
 mod tests;
 mod write;
 
+pub use assets::with_assets;
 pub use error::SavedModelError;
 pub use format::{DEFAULT_SIGNATURE, SERVE, VARIABLES};
 pub use load::{restore_meta_graph, restore_model};

@@ -10,6 +10,7 @@ use thalweg_ops::NewGraph;
 use thalweg_session::{Fetch, RunOptions, Session, SessionOptions};
 use thalweg_tensor::Tensor;
 
+use super::assets::with_assets;
 use super::error::SavedModelError;
 use super::load::restore_model;
 use super::signature::{Signature, signatures};
@@ -88,7 +89,7 @@ impl SavedModel {
     /// Loads a SavedModel from its folder: imports its graph, restores its variables, and runs its initialization.
     ///
     /// Variables are restored as the model's own nodes would do it. They are not run: a model needs no right to read
-    /// files. Models of TensorFlow 2 are loaded as far as their ops and functions are supported.
+    /// files, but for those in its folder `assets`. Models of TensorFlow 2 are loaded as far as their ops and functions are supported.
     ///
     /// # Errors
     /// See [`SavedModelError`].
@@ -116,7 +117,8 @@ impl SavedModel {
         // The message may be as large as all constants together.
         meta.graph_def = None;
         let signatures = signatures(&graph, &name, &meta)?;
-        let session = Session::with_options(graph, options.session.clone())?;
+        let session_options = with_assets(options.session.clone(), folder)?;
+        let session = Session::with_options(graph, session_options)?;
         restore_model(&session, folder, &meta)?;
         Ok(SavedModel {
             session,

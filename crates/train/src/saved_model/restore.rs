@@ -6,11 +6,12 @@ use std::path::Path;
 use thalweg_checkpoint::{BundleReader, CheckpointError, SliceSpec, Weights};
 use thalweg_graph::{Graph, OutputId};
 use thalweg_graphdef::messages::MetaGraphDef;
+use thalweg_session::{Fetch, RunOptions};
 use thalweg_tensor::Tensor;
 
 use super::declare::{declare, trainable_keys};
 use super::error::SavedModelError;
-use super::keys::{RestoredVariable, restored_variables};
+use super::keys::{RestoredTable, RestoredVariable, restored_tables, restored_variables};
 use crate::steps::Steps;
 use crate::values;
 
@@ -21,7 +22,8 @@ const RESTORE_ALL: &str = "save/restore_all";
 /// those of the graph's declared variables, by their names.
 ///
 /// A program of TensorFlow may save a variable under any name, which only the nodes know. They are not run: the session
-/// needs no right to read files. All of these variables are declared then.
+/// needs no right to read files. All of these variables are declared then. Lookup tables that the nodes fill get their
+/// entries.
 pub(super) fn restore(
     session: &dyn Steps,
     checkpoint: &Path,
@@ -31,6 +33,7 @@ pub(super) fn restore(
     let mut all = restored_variables(session.graph(), node);
     let reader = BundleReader::open(checkpoint)?;
     add_named(session.graph(), &reader, &mut all)?;
+    fill_tables(session, &reader, &restored_tables(session.graph(), node))?;
     if all.is_empty() {
         return Ok(0);
     }
@@ -66,6 +69,24 @@ fn add_named(
                 handle,
             });
         }
+    }
+    Ok(())
+}
+
+/// Fills lookup tables with the entries of a checkpoint.
+fn fill_tables(
+    session: &dyn Steps,
+    reader: &BundleReader,
+    tables: &[RestoredTable],
+) -> Result<(), SavedModelError> {
+    for table in tables {
+        let feed = |(input, key): &(OutputId, String)| Ok((*input, reader.tensor(key)?));
+        let feeds: Vec<(OutputId, Tensor)> = table
+            .inputs
+            .iter()
+            .map(feed)
+            .collect::<Result<_, CheckpointError>>()?;
+        session.run_step(&[Fetch::Run(table.import)], &feeds, &RunOptions::new())?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use thalweg_data::{Compression, RecordError, RecordReader};
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{Memory, Reservation};
 
-use crate::files::disk;
+use super::checkpoint_inputs::disk;
 use crate::support::tensors::reserved;
 
 /// Size of the buffer of a file, in bytes.
@@ -22,17 +22,17 @@ const LINE_STEP: usize = 64 << 10;
 const SKIP_STEP: u64 = 1 << 20;
 
 /// A file that is open.
-pub(super) struct OpenFile {
+pub(crate) struct OpenFile {
     /// Its name in the graph, for errors and keys.
-    pub(super) name: String,
+    pub(crate) name: String,
     path: PathBuf,
     file: File,
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl OpenFile {
     /// Opens a file that the session allows.
-    pub(super) fn new(cx: &TensorCx<'_>, name: &[u8]) -> Result<OpenFile, KernelError> {
+    pub(crate) fn new(cx: &TensorCx<'_>, name: &[u8]) -> Result<OpenFile, KernelError> {
         let files = cx.environment().files();
         let path = files.resolve(name)?;
         let name = String::from_utf8_lossy(name).into_owned();
@@ -62,7 +62,7 @@ impl OpenFile {
     }
 
     /// Its contents.
-    pub(super) fn contents(
+    pub(crate) fn contents(
         mut self,
         memory: &Arc<Memory>,
     ) -> Result<(Vec<u8>, Reservation), KernelError> {
@@ -90,7 +90,7 @@ impl OpenFile {
 type Source = Box<dyn Read + Send>;
 
 /// The unpacked bytes of a file, of which the next ones can be looked at.
-pub(super) struct Unpacked {
+pub(crate) struct Unpacked {
     name: String,
     from: BufReader<Source>,
 }
@@ -106,7 +106,7 @@ impl Unpacked {
 }
 
 /// The compression that a graph names: empty, GZIP or ZLIB.
-pub(super) fn compression(name: &[u8]) -> Result<Compression, KernelError> {
+pub(crate) fn compression(name: &[u8]) -> Result<Compression, KernelError> {
     match name {
         b"" => Ok(Compression::None),
         b"GZIP" => Ok(Compression::Gzip),
@@ -120,7 +120,7 @@ pub(super) fn compression(name: &[u8]) -> Result<Compression, KernelError> {
 
 /// The form of a file's records.
 #[derive(Clone, Debug)]
-pub(super) enum Format {
+pub(crate) enum Format {
     /// TFRecord.
     TfRecord(Compression),
     /// Lines of text, behind so many that are passed over.
@@ -143,17 +143,17 @@ pub(super) enum Format {
 }
 
 /// A record, and where it stands in its file: what a reader's key says of it.
-pub(super) struct Record {
-    pub(super) data: Vec<u8>,
+pub(crate) struct Record {
+    pub(crate) data: Vec<u8>,
     /// Its number or offset; `None` for a whole file.
-    pub(super) place: Option<u64>,
+    pub(crate) place: Option<u64>,
     /// Memory that is accounted for the data.
     _held: Reservation,
 }
 
 impl Record {
     /// A name of a file as a record.
-    pub(super) fn of_name(name: Vec<u8>) -> Record {
+    pub(crate) fn of_name(name: Vec<u8>) -> Record {
         Record {
             data: name,
             place: None,
@@ -163,7 +163,7 @@ impl Record {
 }
 
 /// The records of a file.
-pub(super) enum Records {
+pub(crate) enum Records {
     TfRecord {
         name: String,
         reader: RecordReader<Source>,
@@ -179,8 +179,14 @@ pub(super) enum Records {
 }
 
 impl Format {
+    /// Lines of a text file.
+    pub(crate) const LINES: Format = Format::Lines {
+        compression: Compression::None,
+        header: 0,
+    };
+
     /// Opens a file of this form. A TFRecord file is read from the record at a position in its unpacked bytes on.
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         cx: &TensorCx<'_>,
         name: &[u8],
@@ -250,7 +256,7 @@ fn tf_records(
 
 impl Records {
     /// The next record; `None` at the end.
-    pub(super) fn next(&mut self, memory: &Arc<Memory>) -> Result<Option<Record>, KernelError> {
+    pub(crate) fn next(&mut self, memory: &Arc<Memory>) -> Result<Option<Record>, KernelError> {
         match self {
             Records::TfRecord { name, reader } => {
                 let (place, mut data) = (reader.offset(), Vec::new());
@@ -340,7 +346,7 @@ fn line(
 }
 
 /// Records of one length.
-pub(super) struct Fixed {
+pub(crate) struct Fixed {
     file: Unpacked,
     record: u64,
     hop: u64,
