@@ -32,6 +32,7 @@ import graphs_record
 import graphs_records  # noqa: F401
 import graphs_saved
 import graphs_sequences  # noqa: F401
+import graphs_sparse  # noqa: F401
 import graphs_training  # noqa: F401
 from graphs_compare import distance
 from reference import v1
