@@ -80,7 +80,7 @@ pub(super) fn expect_rank(
     rank: usize,
 ) -> Result<(), KernelError> {
     let found = cx.tensor(i)?;
-    let kind = match rank {
+    let form = match rank {
         0 => "scalar",
         1 => "vector",
         _ => "matrix",
@@ -88,7 +88,7 @@ pub(super) fn expect_rank(
     match found.dims().len() == rank {
         true => Ok(()),
         false => Err(invalid(format!(
-            "Input {name} should be a {kind} but received shape {}",
+            "Input {name} should be a {form} but received shape {}",
             found.shape()
         ))),
     }
