@@ -293,10 +293,18 @@ fn sparse_sets_are_checked() {
     };
     type Case<'a> = (&'a [[i64; 2]], [i64; 2], &'a str);
     let wrong: [Case<'_>; 6] = [
-        (&[[0, 0], [2, 0]], [2, 3], "not within 0..2"),
-        (&[[0, 0], [1, -1]], [2, 3], "not within 0..3"),
-        (&[[1, 0], [0, 0]], [2, 3], "must ascend"),
-        (&[[0, 0], [0, 0]], [2, 3], "must ascend"),
+        (
+            &[[0, 0], [2, 0]],
+            [2, 3],
+            "Index out of range: 2, expected < 2",
+        ),
+        (
+            &[[0, 0], [1, -1]],
+            [2, 3],
+            "Index out of range: -1, expected < 3",
+        ),
+        (&[[1, 0], [0, 0]], [2, 3], "out of order"),
+        (&[[0, 0], [0, 0]], [2, 3], "repeated"),
         (&[[0, 0]], [2, 3], "do not go with 2 values"),
         (&[[0, 0], [1, 0]], [-1, 3], "none negative"),
     ];

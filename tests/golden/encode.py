@@ -86,7 +86,7 @@ def dumps(value):
 
 
 def attr_json(value):
-    """An AttrValue of a NodeDef by kind: type, types, i, ints, f, floats, b, s, shape."""
+    """An AttrValue of a NodeDef by kind: type, types, i, ints, f, floats, b, s, strs, shape."""
 
     def dims(shape):
         return None if shape.unknown_rank else [None if d.size < 0 else d.size for d in shape.dim]
@@ -107,6 +107,8 @@ def attr_json(value):
         return {"shape": dims(value.shape)}
     if value.list.type:
         return {"types": [DTYPE_NAMES[tf.as_dtype(t)] for t in value.list.type]}
+    if value.list.s:
+        return {"strs": [text.decode() for text in value.list.s]}
     if value.list.f:
         return {"floats": [single(f) for f in value.list.f]}
     return {"ints": list(value.list.i)}

@@ -25,10 +25,12 @@ import cases_move
 import cases_nn
 import cases_norm
 import cases_pool
+import cases_ragged
 import cases_random
 import cases_rearrange
 import cases_reduce
 import cases_resize
+import cases_sparse
 import cases_state
 import cases_strings
 import cases_updates
@@ -56,9 +58,11 @@ MODULES = (
     cases_resize,
     cases_image,
     cases_linalg,
+    cases_sparse,
     cases_state,
     cases_updates,
     cases_strings,
+    cases_ragged,
     cases_random,
 )
 

@@ -33,6 +33,7 @@ import graphs_records  # noqa: F401
 import graphs_saved
 import graphs_samplers  # noqa: F401
 import graphs_sequences  # noqa: F401
+import graphs_sparse  # noqa: F401
 import graphs_tables  # noqa: F401
 import graphs_training  # noqa: F401
 from graphs_compare import distance

@@ -103,6 +103,10 @@ fn attr(v: &Value) -> Attr {
         "f" => Attr::Float(number(value) as f32),
         "b" => Attr::Bool(value.as_bool().unwrap()),
         "s" => Attr::Str(value.as_str().unwrap().to_owned()),
+        "strs" => {
+            let all = value.as_array().unwrap().iter();
+            Attr::Strs(all.map(|s| s.as_str().unwrap().into()).collect())
+        }
         "ints" => Attr::Ints(ints(value)),
         "floats" => {
             let all = value.as_array().unwrap().iter();

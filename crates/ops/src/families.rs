@@ -5,8 +5,8 @@ use thalweg_device::Op;
 #[cfg(feature = "image")]
 use crate::image;
 use crate::{
-    array, collective, data, files, flow, linalg, lookup, math, nn, queue, random, reduce, reports,
-    state, statistics, strings, training,
+    array, collective, data, files, flow, linalg, lookup, math, nn, queue, ragged, random, reduce,
+    reports, sparse, state, statistics, strings, training,
 };
 
 /// Lists of ops, by family. An op is registered by its entry in the list of its family.
@@ -35,6 +35,8 @@ static FAMILIES: &[&[&Op]] = &[
     training::OPS,
     statistics::OPS,
     strings::OPS,
+    sparse::OPS,
+    ragged::OPS,
     files::OPS,
     data::OPS,
     reports::OPS,

@@ -115,9 +115,17 @@ fn strings_of_no_tensor_are_errors_and_large_ones_count_against_the_memory_limit
     );
     for (output, bytes, text) in [
         (ints, serialized(&[2]), "out_type is i32"),
-        (floats, serialized(&[-1]), "no serialized tensor"),
-        (floats, b"xx\xff".to_vec(), "no serialized tensor"),
-        (floats, Vec::new(), "no serialized tensor"),
+        (
+            floats,
+            serialized(&[-1]),
+            "Could not parse serialized proto",
+        ),
+        (
+            floats,
+            b"xx\xff".to_vec(),
+            "Could not parse serialized proto",
+        ),
+        (floats, Vec::new(), "Could not parse serialized proto"),
         (floats, serialized(&[1 << 30]), "memory"),
         (floats, serialized(&[i64::MAX, i64::MAX]), "memory"),
     ] {

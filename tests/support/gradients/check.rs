@@ -13,8 +13,10 @@ use super::lists::listed;
 use super::math::functions;
 use super::moves::moves;
 use super::nn::layers;
+use super::ragged::ragged;
 use super::rearrange::rearranged;
 use super::reductions::reductions;
+use super::sparse::sparse;
 
 /// Every case.
 pub fn all_cases() -> Vec<GradientCase> {
@@ -30,6 +32,8 @@ pub fn all_cases() -> Vec<GradientCase> {
         images(),
         decompositions(),
         listed(),
+        sparse(),
+        ragged(),
     ];
     all.into_iter().flatten().collect()
 }

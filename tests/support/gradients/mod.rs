@@ -11,8 +11,10 @@ mod lists;
 mod math;
 mod moves;
 mod nn;
+mod ragged;
 mod rearrange;
 mod reductions;
+mod sparse;
 
 pub use case::{GradientCase, case, mixed};
 pub use check::{all_cases, check};

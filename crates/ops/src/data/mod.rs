@@ -16,18 +16,16 @@ mod interleave;
 mod iterator;
 mod iterator_ops;
 mod order;
-mod packed_tensors;
+pub(crate) mod packed_tensors;
 mod padded_batch;
 mod padded_raw;
 mod parse_example;
 mod parse_sequence;
 mod pass_through;
 mod patterns;
-mod ragged_variants;
 mod readers;
 mod reduce;
-mod serialized_sparse;
-mod serialized_tensors;
+pub(crate) mod serialized_tensors;
 mod shuffle;
 mod sources;
 mod steps;
@@ -121,12 +119,6 @@ pub(crate) static OPS: &[&Op] = &[
     &decompress::DECODE_COMPRESSED,
     &serialized_tensors::PARSE_TENSOR,
     &serialized_tensors::SERIALIZE_TENSOR,
-    &serialized_sparse::SERIALIZE_SPARSE,
-    &serialized_sparse::SERIALIZE_MANY_SPARSE,
-    &serialized_sparse::DESERIALIZE_SPARSE,
-    &serialized_sparse::DESERIALIZE_MANY_SPARSE,
-    &ragged_variants::TO_VARIANT,
-    &ragged_variants::FROM_VARIANT,
     &readers::TF_RECORD,
     &readers::TEXT_LINE,
     &readers::FIXED_LENGTH,

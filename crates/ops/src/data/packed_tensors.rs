@@ -8,16 +8,16 @@ use thalweg_graph::op::{Effect, Gradient};
 use thalweg_tensor::{Nesting, Tensor};
 
 /// The parts of a sparse or ragged tensor.
-pub(super) struct Packed(pub(super) Vec<Tensor>);
+pub(crate) struct Packed(pub(crate) Vec<Tensor>);
 
-pub(super) fn packed(parts: Vec<Tensor>) -> Result<Tensor, KernelError> {
+pub(crate) fn packed(parts: Vec<Tensor>) -> Result<Tensor, KernelError> {
     let mut nesting = Nesting::default();
     parts.iter().try_for_each(|part| nesting.add(part))?;
     Ok(Tensor::variant(Arc::new(Packed(parts)), nesting)?)
 }
 
 /// The objects of a tensor of variants.
-pub(super) fn unpacked(tensor: &Tensor) -> Result<Vec<Arc<Packed>>, KernelError> {
+pub(crate) fn unpacked(tensor: &Tensor) -> Result<Vec<Arc<Packed>>, KernelError> {
     let object = |i| {
         tensor
             .handle_at(i)
@@ -30,7 +30,7 @@ pub(super) fn unpacked(tensor: &Tensor) -> Result<Vec<Arc<Packed>>, KernelError>
 }
 
 /// Base definition of an op on variants that hold tensors.
-pub(super) const PACKING_OP: OpDef = OpDef {
+pub(crate) const PACKING_OP: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Stateful,
     ..OpDef::EMPTY

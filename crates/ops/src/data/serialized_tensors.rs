@@ -14,9 +14,10 @@ use crate::support::tensors::reserved;
 
 /// The tensor of a serialized message. A few bytes can stand for any number of elements: they count against the memory
 /// before they are there.
-pub(super) fn parsed(cx: &TensorCx<'_>, bytes: &[u8]) -> Result<Tensor, KernelError> {
-    let wrong =
-        |why: &dyn std::fmt::Display| KernelError::Invalid(format!("no serialized tensor: {why}"));
+pub(crate) fn parsed(cx: &TensorCx<'_>, bytes: &[u8]) -> Result<Tensor, KernelError> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        KernelError::Invalid(format!("Could not parse serialized proto: {why}"))
+    };
     let size = sizes::decoded_bytes::<TensorProto>(bytes, u64::MAX).map_err(|e| wrong(&e))?;
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     let _message = reserved(size, Some(cx.memory()))?;
@@ -29,7 +30,7 @@ pub(super) fn parsed(cx: &TensorCx<'_>, bytes: &[u8]) -> Result<Tensor, KernelEr
 }
 
 /// A tensor as a serialized message. TensorFlow has strings in a list, and in one piece if `packed`.
-pub(super) fn serialized(
+pub(crate) fn serialized(
     cx: &TensorCx<'_>,
     tensor: &Tensor,
     packed: bool,

@@ -13,6 +13,7 @@ mod queue_ops;
 mod queue_references;
 mod queues;
 mod requests;
+mod sparse_sum;
 mod stage_ops;
 mod staging_area;
 mod staging_map;
@@ -54,11 +55,17 @@ pub(crate) static OPS: &[&Op] = &[
     &queue_references::TAKE_GRADIENT,
     &queue_references::NUM_ACCUMULATED,
     &queue_references::SET_GLOBAL_STEP,
+    &queue_references::SPARSE_ACCUMULATOR,
+    &queue_references::APPLY_SPARSE_GRADIENT,
+    &queue_references::TAKE_SPARSE_GRADIENT,
     &accumulator_ops::ACCUMULATOR,
     &accumulator_ops::APPLY_GRADIENT,
     &accumulator_ops::TAKE_GRADIENT,
     &accumulator_ops::NUM_ACCUMULATED,
     &accumulator_ops::SET_GLOBAL_STEP,
+    &accumulator_ops::SPARSE_ACCUMULATOR,
+    &accumulator_ops::APPLY_SPARSE_GRADIENT,
+    &accumulator_ops::TAKE_SPARSE_GRADIENT,
     &stage_ops::STAGE,
     &stage_ops::UNSTAGE,
     &stage_ops::PEEK,

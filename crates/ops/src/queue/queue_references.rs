@@ -1,14 +1,15 @@
 //! Queue and accumulator ops on string references, as in TensorFlow's first graphs: FIFOQueue, QueueEnqueue,
-//! ConditionalAccumulator and others.
+//! ConditionalAccumulator, SparseConditionalAccumulator and others.
 //! Each runs as its counterpart on resource handles.
 
 use thalweg_device::{Op, cpu_tensors};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{
-    Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
+    Arg, AttrDef, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr,
 };
-use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::DType;
 
+use super::accumulator_ops::{ACCUMULATOR_ATTRS, APPLY_ROWS_ATTRS, ROWS_OUT};
 use super::queue_ops::{DEQUEUE_ATTRS, DEQUEUED, ENQUEUE_ATTRS, ENQUEUED};
 use super::queues::{FIFO_ATTRS, PRIORITY_ATTRS, SHUFFLE_ATTRS};
 use super::{accumulator_ops, queue_ops, queues};
@@ -115,13 +116,6 @@ pub(crate) static IS_CLOSED: Op = on_reference(
 );
 
 const DTYPE: AttrDef = type_attr("dtype", DType::NUMBERS);
-const ACCUMULATOR_ATTRS: &[AttrDef] = &[
-    DTYPE,
-    attr("shape", AttrKind::Shape),
-    str_attr("container", "", &[]),
-    str_attr("shared_name", "", &[]),
-    str_attr("reduction_type", "MEAN", &["MEAN", "SUM"]),
-];
 const APPLY_GRADIENT_INPUTS: &[Arg] = &[
     HANDLE,
     arg_of("local_step", DType::I64),
@@ -166,4 +160,33 @@ pub(crate) static SET_GLOBAL_STEP: Op = on_reference(
     &[],
     &[],
     &accumulator_ops::SET_GLOBAL_STEP,
+);
+
+const APPLY_ROWS_INPUTS: &[Arg] = &[
+    HANDLE,
+    arg_of("local_step", DType::I64),
+    arg_of("gradient_indices", DType::I64),
+    arg("gradient_values", "dtype"),
+    arg_of("gradient_shape", DType::I64),
+];
+
+pub(crate) static SPARSE_ACCUMULATOR: Op = creator(
+    "SparseConditionalAccumulator",
+    HANDLE_ONLY,
+    ACCUMULATOR_ATTRS,
+    &accumulator_ops::SPARSE_ACCUMULATOR,
+);
+pub(crate) static APPLY_SPARSE_GRADIENT: Op = on_reference(
+    "SparseAccumulatorApplyGradient",
+    APPLY_ROWS_INPUTS,
+    &[],
+    APPLY_ROWS_ATTRS,
+    &accumulator_ops::APPLY_SPARSE_GRADIENT,
+);
+pub(crate) static TAKE_SPARSE_GRADIENT: Op = on_reference(
+    "SparseAccumulatorTakeGradient",
+    TAKE_GRADIENT_INPUTS,
+    ROWS_OUT,
+    DTYPE_ATTRS,
+    &accumulator_ops::TAKE_SPARSE_GRADIENT,
 );

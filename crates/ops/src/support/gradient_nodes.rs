@@ -55,3 +55,20 @@ pub(crate) fn reshape<'g>(x: Output<'g>, dims: &[i64]) -> Output<'g> {
 pub(crate) fn or_zeros<'g>(dy: Option<Output<'g>>, y: Output<'g>) -> Output<'g> {
     dy.unwrap_or_else(|| y.graph().op("ZerosLike").input(y).output())
 }
+
+/// The size of the first dimension of `x`, as a scalar.
+#[track_caller]
+pub(crate) fn first_size<'g>(x: Output<'g>, dtype: DType) -> Output<'g> {
+    let graph = x.graph();
+    let at = |i: i64| int_vector(graph, DType::I32, &[i]);
+    let node = graph.op("StridedSlice").input(shape_of(x, dtype));
+    let node = node.input(at(0)).input(at(1)).input(at(1));
+    node.attr("shrink_axis_mask", 1).output()
+}
+
+/// The slices of `x` at these indices of its first dimension.
+#[track_caller]
+pub(crate) fn gather_rows<'g>(x: Output<'g>, indices: Output<'g>) -> Output<'g> {
+    let node = x.graph().op("GatherV2").input(x).input(indices);
+    node.input(int_scalar(x.graph(), DType::I32, 0)).output()
+}

@@ -6,7 +6,6 @@ mod gather_nd;
 mod index_nd;
 mod one_hot;
 mod scatter_nd;
-mod sparse_to_dense;
 mod where_nonzero;
 
 pub(crate) use gather_gradient::of_slices;
@@ -23,7 +22,6 @@ pub(crate) static OPS: &[&Op] = &[
     &scatter_nd::TENSOR_SCATTER_SUB,
     &scatter_nd::TENSOR_SCATTER_MAX,
     &scatter_nd::TENSOR_SCATTER_MIN,
-    &sparse_to_dense::SPARSE_TO_DENSE,
     &one_hot::ONE_HOT,
     &where_nonzero::WHERE,
 ];

@@ -3,16 +3,9 @@
 use smallvec::smallvec;
 use thalweg_graph::op::InputGradients;
 use thalweg_graph::{GradCx, Output};
-use thalweg_tensor::DType;
 
 use super::unsorted_segment_sum::gather_segments;
-use crate::support::gradient_nodes::int_scalar;
-
-/// Gathers the slice of `x` for each id.
-pub(super) fn gather<'g>(x: Output<'g>, ids: Output<'g>) -> Output<'g> {
-    let node = x.graph().op("GatherV2").input(x).input(ids);
-    node.input(int_scalar(x.graph(), DType::I32, 0)).output()
-}
+use crate::support::gradient_nodes::gather_rows;
 
 /// Kind of ids, which selects the ops of a gradient.
 pub(super) enum IdOrder {
@@ -38,7 +31,7 @@ impl IdOrder {
     /// Gathers the slice of `x` for each id; 0 for an id of no segment.
     fn back<'g>(&self, g: &GradCx<'_, 'g>, x: Output<'g>) -> Output<'g> {
         match self {
-            IdOrder::Sorted => gather(x, g.input(1)),
+            IdOrder::Sorted => gather_rows(x, g.input(1)),
             IdOrder::Unsorted => {
                 let (slices, kept) = gather_segments(x, g.input(1));
                 where_true(kept, slices)

@@ -9,9 +9,10 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use super::segment_gradient::{IdOrder, extreme_gradient, gather, product_gradient};
+use super::segment_gradient::{IdOrder, extreme_gradient, product_gradient};
 use super::unsorted_segment_sum::{segments, shape as unsorted_shape};
 use crate::support::elementwise::rounding;
+use crate::support::gradient_nodes::gather_rows;
 use crate::support::shape_inputs::{checked_shape, invalid_value};
 use crate::support::widened::{widened_ints, with_i64_indices};
 
@@ -176,7 +177,7 @@ pub(crate) static SEGMENT_SUM: Op = Op {
     def: OpDef {
         name: "SegmentSum",
         summary: "For each segment the sum of the slices with its id; ids are sorted.",
-        gradient: Gradient::Rule(|g| smallvec![Some(gather(g.grad(), g.input(1)))]),
+        gradient: Gradient::Rule(|g| smallvec![Some(gather_rows(g.grad(), g.input(1)))]),
         ..SORTED
     },
     kernels: sorted_kernel!(T::ZERO, T::add),
@@ -192,7 +193,7 @@ pub(crate) static SEGMENT_MEAN: Op = Op {
             let ids = g.input(1);
             let ones = g.graph().op("OnesLike").input(g.input(0)).output();
             let node = g.graph().op("SegmentSum").input(ones).input(ids);
-            smallvec![Some(gather(g.grad() / node.output(), ids))]
+            smallvec![Some(gather_rows(g.grad() / node.output(), ids))]
         }),
         ..SORTED
     },

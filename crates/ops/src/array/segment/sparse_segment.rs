@@ -11,7 +11,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::segment_reductions::{SegmentScale, count_sorted, runs};
-use crate::support::gradient_nodes::shape_of;
+use crate::support::gradient_nodes::first_size;
 use crate::support::shape_inputs::{checked_shape, invalid_value, kernel_error, scalar_int};
 use crate::support::widened::{widened_ints, with_i64_indices};
 
@@ -129,10 +129,10 @@ fn row(indices: &[i64], element: usize, rows: usize) -> Result<usize, KernelErro
     })
 }
 
-/// Kernel that sums the slices of each segment, and applies `finish` with their number.
+/// Kernel that sums the slices of each segment, and applies `finish` to a sum with their number.
 fn forward<T: Number>(
     p: &Prepare<'_>,
-    finish: Box<dyn Fn(T, usize) -> T + Send + Sync>,
+    finish: impl Fn(&mut [T], usize) + Send + Sync + 'static,
 ) -> Result<Prepared, KernelError> {
     let ids = p.ints(2)?;
     let segments = count_sorted(2, &ids).map_err(kernel_error)?;
@@ -156,8 +156,7 @@ fn forward<T: Number>(
                     *out = out.add(x);
                 }
             }
-            out.iter_mut()
-                .for_each(|out| *out = finish(*out, elements.len()));
+            finish(out, elements.len());
         }
         Ok(())
     }))
@@ -165,15 +164,17 @@ fn forward<T: Number>(
 
 fn scaled(p: &Prepare<'_>, scale: SegmentScale) -> Result<Prepared, KernelError> {
     dispatch!(p.dtype(0), FLOATS, T => {
-        let finish = move |x: T, n: usize| T::narrow(x.widen() * scale.of::<T>(n));
-        with_i64_indices(p, &[1], &|p| forward::<T>(p, Box::new(finish)))
+        with_i64_indices(p, &[1], &|p| forward::<T>(p, move |sums, n| {
+            let scale = scale.of::<T>(n);
+            sums.iter_mut().for_each(|x| *x = T::narrow(x.widen() * scale));
+        }))
     }, else Err(KernelError::DType(p.dtype(0))))
 }
 
 fn summed(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     widened_ints(p, &[0], &[0], &|p| {
         with_i64_indices(p, &[1], &|p| {
-            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => forward::<T>(p, Box::new(|x, _| x)), else
+            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => forward::<T>(p, |_, _| {}), else
             Err(KernelError::DType(p.dtype(0))))
         })
     })
@@ -218,14 +219,7 @@ fn backward_by<T: Float>(p: &Prepare<'_>, scale: SegmentScale) -> Result<Prepare
 /// Gradient by op `op`, with as many slices as the data.
 fn gradient<'g>(g: &GradCx<'_, 'g>, op: &str) -> InputGradients<'g> {
     let graph = g.graph();
-    let shape = shape_of(g.input(0), DType::I32);
-    let at = |i: i32| crate::support::constants::ints(graph, &[i]);
-    let rows = graph
-        .op("StridedSlice")
-        .input(shape)
-        .input(at(0))
-        .input(at(1));
-    let rows = rows.input(at(1)).attr("shrink_axis_mask", 1).output();
+    let rows = first_size(g.input(0), DType::I32);
     let node = graph.op(op).input(g.grad()).input(g.input(1));
     smallvec![Some(node.input(g.input(2)).input(rows).output())]
 }

@@ -187,8 +187,13 @@ impl<'a> IndexRows<'a> {
         };
         let mut set = 0;
         for (axis, (&index, &len)) in own.iter().zip(self.dims).enumerate() {
-            let index = usize::try_from(index).ok().filter(|&index| index < len);
-            let index = index.ok_or_else(|| wrong(axis, format!("it is not within 0..{len}")))?;
+            let inside = usize::try_from(index).ok().filter(|&index| index < len);
+            let index = inside.ok_or_else(|| {
+                wrong(
+                    axis,
+                    format!("Index out of range: {index}, expected < {len}"),
+                )
+            })?;
             if axis + 1 < own.len() {
                 set = set * len + index;
             }
@@ -196,7 +201,7 @@ impl<'a> IndexRows<'a> {
         if self.ordered && row > 0 && self.row(row - 1) >= own {
             return Err(wrong(
                 0,
-                "the rows of indices must ascend, each once: use tf.sparse.reorder, or set validate_indices to false"
+                "the index is out of order or repeated: use tf.sparse.reorder, or set validate_indices to false"
                     .to_owned(),
             ));
         }

@@ -1,24 +1,22 @@
-//! RaggedTensorToVariant, RaggedTensorFromVariant: ragged tensors as variants, which are components of dataset elements.
+//! RaggedTensorToVariant, RaggedTensorFromVariant, RaggedTensorToVariantGradient: ragged tensors as variants, which are components of dataset elements.
 
 use std::ops::Range;
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
-use thalweg_graph::op::{AttrDef, any_count_attr, arg, arg_of, attr, type_attr, type_attr_or};
+use thalweg_graph::op::{any_count_attr, arg, arg_of, attr, type_attr};
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::packed_tensors::{PACKING_OP, Packed, packed, unpacked};
-use crate::flow::rows::{concatenated, rows, slice_elements};
+use super::row_splits::{SPLITS, invalid};
+use crate::data::packed_tensors::{PACKING_OP, Packed, packed, unpacked};
+use crate::flow::rows::{concatenated, joined, rows, slice_elements};
+use crate::support::shape_inputs::described_shape;
 use crate::support::tensors::{integers, reserved};
 
 /// Maximum number of rows of the dimensions of a tensor of variants: one without elements may have any number.
 const MAX_ROWS: usize = 1 << 24;
-
-fn wrong(why: impl Into<String>) -> KernelError {
-    KernelError::Invalid(why.into())
-}
 
 /// The row splits at input `i`, over so many rows.
 fn row_splits(cx: &TensorCx<'_>, i: usize, count: usize) -> Result<Vec<usize>, KernelError> {
@@ -28,7 +26,7 @@ fn row_splits(cx: &TensorCx<'_>, i: usize, count: usize) -> Result<Vec<usize>, K
         ends.first() == Some(&0) && ends.is_sorted() && ends.last() == Some(&count)
     };
     ends.filter(fits).ok_or_else(|| {
-        wrong(format!(
+        invalid(format!(
             "row splits {i} must ascend from 0 to {count}, the number of rows that they split"
         ))
     })
@@ -60,7 +58,9 @@ fn rows_to_variants(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 fn split_rows(cx: &TensorCx<'_>, values: &Tensor) -> Result<Vec<Vec<Tensor>>, KernelError> {
     let ragged_rank = cx.inputs() - 1;
     let [count, inner @ ..] = values.dims() else {
-        return Err(wrong("the values of a ragged tensor must not be a scalar"));
+        return Err(invalid(
+            "the values of a ragged tensor must not be a scalar",
+        ));
     };
     let mut count = *count;
     let mut splits = Vec::with_capacity(ragged_rank);
@@ -109,7 +109,7 @@ fn from_variant(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         .checked_sub(outer)
         .filter(|&rank| asked == -1 || asked == rank as i64);
     let rank = rank.ok_or_else(|| {
-        wrong(format!(
+        invalid(format!(
             "a tensor of variants with {} and a ragged rank of {asked} each make no ragged rank of {output_rank}",
             counted(outer, "dimension")
         ))
@@ -136,13 +136,13 @@ fn check(
         .split_last()
         .filter(|(_, splits)| splits.len() == rank)
     else {
-        return Err(wrong(format!(
+        return Err(invalid(format!(
             "a variant holds a ragged tensor with {}, and the node takes {rank}",
             counted(parts.len().saturating_sub(1), "ragged dimension")
         )));
     };
     if Some(values.dtype()) != dtype || ((has_rows || rank > 0) && values.dims().is_empty()) {
-        return Err(wrong(format!(
+        return Err(invalid(format!(
             "the values of a variant's ragged tensor are {}{}: the node takes rows of another dtype",
             values.dtype(),
             values.shape()
@@ -151,7 +151,7 @@ fn check(
     let fits = |t: &Tensor| Some(t.dtype()) == splits_dtype && t.dims().len() == 1 && !t.is_empty();
     match splits.iter().all(fits) {
         true => Ok(()),
-        false => Err(wrong(
+        false => Err(invalid(
             "the row splits of a variant's ragged tensor must be vectors of the dtype Tsplits",
         )),
     }
@@ -168,7 +168,7 @@ fn stacked(
     for (i, &size) in dims.iter().enumerate().skip(1) {
         let count = checked_elements(&dims[..i]).filter(|&count| count <= MAX_ROWS);
         let count = count.ok_or_else(|| {
-            wrong(format!(
+            invalid(format!(
                 "a tensor of variants of shape {dims:?} has too many rows"
             ))
         })?;
@@ -206,8 +206,6 @@ fn stacked(
     parts.push(values);
     Ok(parts)
 }
-
-const SPLITS: AttrDef = type_attr_or("Tsplits", &[DType::I32, DType::I64], DType::I64);
 
 /// A ragged tensor as a variant.
 pub(crate) static TO_VARIANT: Op = Op {
@@ -272,4 +270,44 @@ pub(crate) static FROM_VARIANT: Op = Op {
         ..PACKING_OP
     },
     kernels: &[cpu_tensors(from_variant)],
+};
+
+/// Gradient of the values of a ragged tensor whose rows are variants.
+pub(crate) static VARIANT_GRADIENT: Op = Op {
+    def: OpDef {
+        name: "RaggedTensorToVariantGradient",
+        summary: "The gradient of the values of RaggedTensorToVariant: those of its rows, one after the other.",
+        inputs: &[
+            arg_of("encoded_ragged_grad", DType::Variant),
+            arg("row_splits", "Tsplits"),
+            arg_of("dense_values_shape", DType::I32),
+        ],
+        outputs: &[arg("dense_values_grad", "Tvalues")],
+        attrs: &[type_attr("Tvalues", &DType::ALL), SPLITS],
+        shape: |cx| {
+            let shape = described_shape(cx, 2)?;
+            cx.set(0, shape);
+            Ok(())
+        },
+        ..PACKING_OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let dims = cx.ints(2)?.into_iter().map(usize::try_from);
+        let dims: Vec<usize> = dims
+            .collect::<Result<_, _>>()
+            .map_err(|_| invalid("dense_values_shape must have no negative size"))?;
+        let dtype = cx.attrs().dtype("Tvalues").unwrap_or(DType::F32);
+        let rows = unpacked(cx.tensor(0)?)?;
+        let values: Vec<Tensor> = rows
+            .iter()
+            .filter_map(|row| row.0.last().cloned())
+            .collect();
+        let count: usize = values.iter().map(Tensor::len).sum();
+        if checked_elements(&dims) != Some(count) {
+            return Err(invalid(format!(
+                "the rows have {count} elements in all, which do not fit dense_values_shape {dims:?}"
+            )));
+        }
+        Ok(vec![joined(cx.memory(), dtype, &values, &dims)?])
+    })],
 };

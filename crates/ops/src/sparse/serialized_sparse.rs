@@ -4,19 +4,30 @@
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, AttrDef, arg, arg_of, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Reservation, Shape, Tensor};
 
-use super::packed_tensors::{PACKING_OP, packed, unpacked};
-use super::serialized_tensors::{parsed, serialized};
+use super::sparse_input::invalid;
+use crate::data::packed_tensors::{PACKING_OP, packed, unpacked};
+use crate::data::serialized_tensors::{parsed, serialized};
 use crate::flow::rows::{joined, slice_elements};
 use crate::support::shape_inputs::invalid_value;
 use crate::support::tensors::reserved;
 
 /// Indices, values and shape.
-type Sparse = [Tensor; 3];
+pub(super) type Sparse = [Tensor; 3];
 
-fn invalid(why: impl Into<String>) -> KernelError {
-    KernelError::Invalid(why.into())
+/// TensorFlow's name of a dtype.
+fn tensorflow_name(dtype: DType) -> String {
+    match dtype {
+        DType::F16 => "half".to_owned(),
+        DType::BF16 => "bfloat16".to_owned(),
+        DType::F32 => "float".to_owned(),
+        DType::F64 => "double".to_owned(),
+        other => match other.is_int() {
+            true => other.name().replace('i', "int").replace('u', "uint"),
+            false => other.name().to_owned(),
+        },
+    }
 }
 
 /// Sparse tensors as variants or strings, which have these dimensions before the last one, of 3.
@@ -70,8 +81,16 @@ fn check_order(indices: &[i64], shape: &[i64]) -> Result<(), KernelError> {
     Ok(())
 }
 
-/// The rows of a sparse tensor.
-fn serialize_many(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+/// The rows of the sparse tensor at input 0, with the memory of a list of them.
+pub(super) fn rows<'a>(
+    cx: &'a TensorCx<'a>,
+) -> Result<
+    (
+        Reservation,
+        impl Iterator<Item = Result<Sparse, KernelError>> + 'a,
+    ),
+    KernelError,
+> {
     let (indices, values, shape) = (cx.slice::<i64>(0)?, cx.tensor(1)?, cx.slice::<i64>(2)?);
     let rank = shape.len();
     let count = shape.first().and_then(|&n| usize::try_from(n).ok());
@@ -88,12 +107,12 @@ fn serialize_many(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         )));
     }
     check_order(indices, shape)?;
-    let _held = reserved(
+    let held = reserved(
         count.saturating_mul(3 * size_of::<Tensor>()),
         Some(cx.memory()),
     )?;
     let (mut start, mut stop) = (0, cx.stop_check());
-    let rows = (0..count as i64).map(|row| {
+    let rows = (0..count as i64).map(move |row| {
         stop.tick()?;
         let rest = indices[start * rank..].chunks_exact(rank);
         let end = start + rest.take_while(|index| index[0] == row).count();
@@ -107,7 +126,13 @@ fn serialize_many(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         start = end;
         Ok(sparse)
     });
-    outputs(cx, &[count], rows)
+    Ok((held, rows))
+}
+
+fn serialize_many(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let (_held, rows) = rows(cx)?;
+    let count = cx.slice::<i64>(2)?.first().copied().unwrap_or(0);
+    outputs(cx, &[usize::try_from(count).unwrap_or(0)], rows)
 }
 
 /// The sparse tensors at input 0.
@@ -127,7 +152,7 @@ fn inputs(cx: &TensorCx<'_>) -> Result<Vec<Sparse>, KernelError> {
             })
             .collect::<Result<_, KernelError>>()?
     } else {
-        let one = |packed: &super::packed_tensors::Packed| match &packed.0[..] {
+        let one = |packed: &crate::data::packed_tensors::Packed| match &packed.0[..] {
             [tensor] => Ok(tensor.clone()),
             _ => Err(invalid("a variant of the input is a ragged tensor")),
         };
@@ -145,6 +170,13 @@ fn inputs(cx: &TensorCx<'_>) -> Result<Vec<Sparse>, KernelError> {
     }
     let dtype = cx.attrs().dtype("dtype").unwrap_or(DType::F32);
     for (i, [indices, values, shape]) in all.iter().enumerate() {
+        if values.dtype() != dtype {
+            return Err(invalid(format!(
+                "Requested SparseTensor of type {} but SparseTensor[{i}].values.dtype() == {}",
+                tensorflow_name(dtype),
+                tensorflow_name(values.dtype())
+            )));
+        }
         let types = [indices.dtype(), values.dtype(), shape.dtype()];
         let fits = values.dims() == [values.len()]
             && shape.dims() == [shape.len()]
@@ -180,13 +212,24 @@ fn deserialize(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             "there is no serialized sparse tensor: give one or more",
         ));
     }
+    stacked(cx, &all, outer, "shape")
+}
+
+/// Stacks sparse tensors of one rank: dimensions `outer` come before theirs. `what` of them differs in an error.
+pub(super) fn stacked(
+    cx: &TensorCx<'_>,
+    all: &[Sparse],
+    outer: &[usize],
+    what: &str,
+) -> Result<Vec<Tensor>, KernelError> {
     let rank = all.first().map_or(0, |[_, _, shape]| shape.len());
     let count: usize = all.iter().map(|[_, values, _]| values.len()).sum();
     let mut inner = vec![0i64; rank];
-    for [_, _, shape] in &all {
+    for (i, [_, _, shape]) in all.iter().enumerate() {
         if shape.len() != rank {
             return Err(invalid(format!(
-                "sparse tensors of {rank} and of {} dimensions do not go together",
+                "Inconsistent {what} across SparseTensors: rank prior to SparseTensor[{i}] was: {rank} but rank of \
+                 SparseTensor[{i}] is: {}",
                 shape.len()
             )));
         }
