@@ -10,10 +10,16 @@ use thalweg_tests::emulated_gpu::Call;
 use thalweg_tests::gradients::{GradientCase, all_cases, check};
 use thalweg_tests::test_gpu;
 
+const STEPS: &str =
+    "its gradient is not that of its steps, and is tested below and by TensorFlow's values";
 const RANKS: &str = "it takes several sessions: crates/session/tests/collectives";
 
 /// Ops with a gradient rule and without a case, with the reason.
 const WITHOUT_CASE: &[(&str, &str)] = &[
+    ("FakeQuantWithMinMaxArgs", STEPS),
+    ("FakeQuantWithMinMaxArgsGradient", STEPS),
+    ("FakeQuantWithMinMaxVars", STEPS),
+    ("FakeQuantWithMinMaxVarsPerChannel", STEPS),
     ("If", "it calls functions: tests/engine/control_flow.rs"),
     (
         "StatelessIf",
@@ -202,4 +208,30 @@ fn gradients_of_repeated_rows_of_a_variable_are_added() {
             "{op}"
         );
     }
+}
+
+#[test]
+fn gradients_pass_fake_quantization_within_its_range_and_go_to_the_limits_beyond() {
+    let g = Graph::new();
+    let x = g.constant([[-3.0f32, 0.5], [1.0, 4.0], [-5.0, 0.0]]);
+    let (low, high) = (g.constant([-2.0f32, -1.0]), g.constant([2.0f32, 1.0]));
+    let node = g.op("FakeQuantWithMinMaxVarsPerChannel").input(x);
+    let y = node.input(low).input(high).output();
+    let weights = g.constant([[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+    let found = gradients(&[y * weights], &[x, low, high]);
+    let found: Vec<Output<'_>> = found.into_iter().map(Option::unwrap).collect();
+    let session = Session::new(&g).unwrap();
+    let values: Vec<Tensor> = session.run(&found[..], []).unwrap();
+    assert_eq!(
+        values[0],
+        Tensor::from([[0.0f32, 2.0], [3.0, 0.0], [0.0, 6.0]])
+    );
+    assert_eq!(values[1], Tensor::from([6.0f32, 0.0]));
+    assert_eq!(values[2], Tensor::from([0.0f32, 4.0]));
+
+    let by_attrs = g.op("FakeQuantWithMinMaxArgs").input(x);
+    let y = by_attrs.attr("min", -4.0f32).attr("max", 1.5f32).output();
+    let found = gradients(&[y], &[x])[0].unwrap();
+    let value: Tensor = session.run(found, []).unwrap();
+    assert_eq!(value, Tensor::from([[1.0f32, 1.0], [1.0, 0.0], [0.0, 1.0]]));
 }

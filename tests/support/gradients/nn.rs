@@ -182,6 +182,20 @@ pub fn layers() -> Vec<GradientCase> {
             vec![node.output()]
         },
     ));
+    for merge in [true, false] {
+        all.push(case(
+            &format!("CTCLoss, repetitions merged: {merge}"),
+            vec![mixed(&[5, 2, 4], 1)],
+            move |g, x| {
+                // The second sequence is shorter, and repeats a label.
+                let node = g.op("CTCLoss").input(x[0]);
+                let node = node.input(g.constant([[0i64, 0], [0, 1], [1, 0], [1, 1]]));
+                let node = node.input(g.constant([2, 0, 1, 1]));
+                let node = node.input(g.constant([5, 4]));
+                vec![node.attr("ctc_merge_repeated", merge).build().output(0)]
+            },
+        ));
+    }
     let keep: Tensor = Tensor::from([1.0f64, 0.0, 1.0]);
     all.push(case(
         "a mask, as dropout has it",
