@@ -110,12 +110,12 @@ impl Table {
         self.check_dtypes(keys.dtype(), default.dtype())?;
         let (dims, count) = self.value_dims_of(keys)?;
         if *default.dims() != self.value_dims && *default.dims() != dims {
-            let one = Shape::known(&self.value_dims);
-            return Err(shape_error(
-                &dims,
-                &format!("default value, or {one}"),
-                default,
-            ));
+            return Err(KernelError::Invalid(format!(
+                "Expected shape {} or {} for default value, got {}",
+                Shape::known(&self.value_dims),
+                Shape::known(&dims),
+                default.shape()
+            )));
         }
         match &self.entries {
             Entries::Fixed(rows) => {

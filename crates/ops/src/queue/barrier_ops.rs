@@ -71,7 +71,7 @@ fn make(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let attrs = cx.attrs();
     let (types, shapes) = (attrs.types("component_types"), attrs.shapes("shapes"));
     let invalid = |text: String| Err(KernelError::Invalid(text));
-    if shapes.len() != types.len() || shapes.iter().any(|s| s.to_dims().is_none()) {
+    if shapes.len() != types.len() {
         return invalid("All of the component shapes must be specified".to_owned());
     }
     if attrs.int("capacity") != -1 {
@@ -91,8 +91,8 @@ fn make(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     };
     if found.dtypes != types || found.shapes != shapes {
         return invalid(format!(
-            "shared barrier '{name}' has component types {} and shapes {}, but this node asks for {} and {}: give it \
-             another shared_name",
+            "shared barrier '{name}' has component types {} and component shapes {}, but this node asks for {} and \
+             {}: give it another shared_name",
             listed(&found.dtypes),
             listed(&found.shapes),
             listed(types),

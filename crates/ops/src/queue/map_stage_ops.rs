@@ -60,16 +60,28 @@ fn typed(cx: &TensorCx<'_>, values: Vec<Tensor>) -> Result<Vec<Tensor>, KernelEr
     }
 }
 
+/// The key in input 0.
+fn key(cx: &TensorCx<'_>) -> Result<i64, KernelError> {
+    let key = cx.tensor(0)?;
+    match key.len() {
+        1 => cx.int(0),
+        _ => Err(KernelError::Invalid(format!(
+            "key must be an int64 scalar, got tensor with shape: {}",
+            key.shape()
+        ))),
+    }
+}
+
 fn stage(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let values = (2..cx.inputs()).map(|i| cx.held(i));
     let values = values.collect::<Result<_, _>>()?;
     let dtypes = cx.attrs().types("dtypes");
-    staging_map(cx)?.put(cx, cx.int(0)?, &cx.ints(1)?, values, dtypes)?;
+    staging_map(cx)?.put(cx, key(cx)?, &cx.ints(1)?, values, dtypes)?;
     Ok(Vec::new())
 }
 
 fn take(cx: &TensorCx<'_>, keep: bool) -> Result<Vec<Tensor>, KernelError> {
-    let values = staging_map(cx)?.take(cx, cx.int(0)?, &cx.ints(1)?, keep)?;
+    let values = staging_map(cx)?.take(cx, key(cx)?, &cx.ints(1)?, keep)?;
     typed(cx, values)
 }
 

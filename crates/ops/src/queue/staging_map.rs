@@ -54,7 +54,7 @@ fn taken(
     let indices = check_indices(indices, usize::MAX)?;
     if let Some(index) = indices.iter().find(|i| entry.get(**i).is_none()) {
         return Err(KernelError::Invalid(format!(
-            "Tensor at index '{index}' for key '{key}' has already been removed"
+            "Tensor at index '{index}' for key '{key}' has already been removed."
         )));
     }
     let take = |&index: &usize| match keep {
