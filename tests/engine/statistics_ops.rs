@@ -34,7 +34,7 @@ fn a_gram_matrix_has_the_products_of_ones_x_and_y_less_their_shift() {
 }
 
 #[test]
-fn products_in_f32_are_those_in_f64_to_seven_digits_and_infinite_where_they_are_too_large() {
+fn products_in_f32_are_those_in_f64_to_six_digits_and_infinite_where_they_are_too_large() {
     let g = Graph::new();
     let value = |i: usize| ((i * 7919) % 1009) as f32 / 300.0 - 1.5;
     let matrix = |rows: usize, columns: usize| {
@@ -56,7 +56,7 @@ fn products_in_f32_are_those_in_f64_to_seven_digits_and_infinite_where_they_are_
         // The squares of both columns bound their product.
         let bound = (wide[at / 22 * 23] * wide[at % 22 * 23]).sqrt();
         assert!(
-            (found - wide[at]).abs() < 1e-7 * bound,
+            (found - wide[at]).abs() < 5e-7 * bound,
             "{at}: {found} {}",
             wide[at]
         );

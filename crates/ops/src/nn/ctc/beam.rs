@@ -8,7 +8,9 @@ use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg, arg_of, attr, bool_attr
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::beam_search::BeamSearch;
-use super::{FLOATS, INPUTS, LENGTHS, Scores, batch, log_softmax, set_sparse, sparse_labels};
+use super::scores::{
+    FLOATS, INPUTS, LENGTHS, Scores, batch, log_softmax, set_sparse, sparse_labels,
+};
 
 const fn count(name: &'static str) -> AttrDef {
     AttrDef {

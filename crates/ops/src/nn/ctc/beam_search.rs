@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_device::KernelError;
 use thalweg_tensor::{Memory, Reservation};
 
-use super::log_add;
+use super::scores::log_add;
 
 const ZERO: f64 = f64::NEG_INFINITY;
 

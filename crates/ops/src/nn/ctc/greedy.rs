@@ -6,7 +6,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, int_attr, type_attr_or};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use super::{FLOATS, INPUTS, LENGTHS, Scores, batch, set_sparse, sparse_labels};
+use super::scores::{FLOATS, INPUTS, LENGTHS, Scores, batch, set_sparse, sparse_labels};
 
 /// Labels of the best class at each time, without blanks.
 pub(crate) static GREEDY_DECODER: Op = Op {

@@ -8,7 +8,7 @@ use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr_or};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::paths::Paths;
-use super::{FLOATS, INPUTS, LENGTHS, Scores, batch, log_add, log_softmax};
+use super::scores::{FLOATS, INPUTS, LENGTHS, Scores, batch, log_add, log_softmax};
 
 /// Negative logarithm of the probability of labels.
 pub(crate) static CTC_LOSS: Op = Op {

@@ -1,6 +1,6 @@
 //! Forward and backward variables of a sequence: probabilities of the ways to a label, and from it, as logarithms.
 
-use super::log_add;
+use super::scores::log_add;
 
 const ZERO: f64 = f64::NEG_INFINITY;
 

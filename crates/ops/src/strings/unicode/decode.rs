@@ -6,7 +6,7 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::encoding::Encoding;
-use super::{ERRORS, Malformed, REPLACE_CONTROL, REPLACEMENT, check_attrs};
+use super::malformed::{ERRORS, Malformed, REPLACE_CONTROL, REPLACEMENT, check_attrs};
 use crate::support::tensors::{AccountedVec, integers};
 
 const ATTRS: &[AttrDef] = &[

@@ -5,9 +5,11 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr_or};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::super::ragged_rows::ragged_rows;
 use super::encoding::Encoding;
-use super::{ERRORS, Malformed, OUTPUT_ENCODING, REPLACEMENT, check_attrs, is_character};
+use super::malformed::{
+    ERRORS, Malformed, OUTPUT_ENCODING, REPLACEMENT, check_attrs, is_character,
+};
+use crate::strings::ragged_rows::ragged_rows;
 
 /// Strings of code points.
 pub(crate) static ENCODE: Op = Op {

@@ -5,9 +5,11 @@ use thalweg_graph::op::{Gradient, arg_of, attr};
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Tensor};
 
-use super::super::map_strings::try_map_strings;
 use super::encoding::Encoding;
-use super::{ERRORS, Malformed, OUTPUT_ENCODING, REPLACE_CONTROL, REPLACEMENT, check_attrs};
+use super::malformed::{
+    ERRORS, Malformed, OUTPUT_ENCODING, REPLACE_CONTROL, REPLACEMENT, check_attrs,
+};
+use crate::strings::map_strings::try_map_strings;
 use crate::support::shapes;
 
 /// Strings in another encoding.
