@@ -18,7 +18,7 @@ const OF_VALUES: [&str; 9] = [
 /// TensorFlow's code of an error.
 fn code(error: &ClusterError) -> &'static str {
     match error.cause {
-        Cause::Uninitialized => "FAILED_PRECONDITION",
+        Cause::Uninitialized | Cause::Precondition => "FAILED_PRECONDITION",
         Cause::OutOfRange => "OUT_OF_RANGE",
         Cause::Deadline => "DEADLINE_EXCEEDED",
         Cause::Cancelled => "CANCELLED",

@@ -73,6 +73,8 @@ pub enum Cause {
     Kernel,
     /// A variable has no value, or a table no entries: run the initializers first.
     Uninitialized,
+    /// State does not allow the step: a table is filled with other entries.
+    Precondition,
     /// An input has ended: a queue is closed and empty.
     OutOfRange,
     /// The request or the graph is invalid.
@@ -119,6 +121,7 @@ impl Cause {
         match self {
             Cause::Kernel => "kernel",
             Cause::Uninitialized => "uninitialized",
+            Cause::Precondition => "precondition",
             Cause::OutOfRange => "out_of_range",
             Cause::Invalid => "invalid",
             Cause::NotFound => "not_found",
@@ -255,6 +258,7 @@ fn kernel_cause(error: &KernelError) -> Cause {
         KernelError::Uninitialized { .. } | KernelError::UninitializedTable { .. } => {
             Cause::Uninitialized
         }
+        KernelError::FailedPrecondition(_) => Cause::Precondition,
         KernelError::OutOfRange(_) => Cause::OutOfRange,
         KernelError::Cancelled(_) => Cause::Cancelled,
         KernelError::NotFound(_) => Cause::NotFound,

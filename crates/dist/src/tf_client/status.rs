@@ -80,7 +80,7 @@ pub(crate) fn limit_exceeded(name: &'static str, what: &dyn std::fmt::Display) -
 fn code(cause: Cause) -> Code {
     match cause {
         Cause::Kernel | Cause::Invalid => Code::InvalidArgument,
-        Cause::Uninitialized => Code::FailedPrecondition,
+        Cause::Uninitialized | Cause::Precondition => Code::FailedPrecondition,
         Cause::OutOfRange => Code::OutOfRange,
         Cause::NotFound => Code::NotFound,
         Cause::Unsupported => Code::Unimplemented,
@@ -122,10 +122,6 @@ impl From<ClusterError> for Status {
                 source: KernelError::Variable { .. },
                 ..
             }) => Status::new(code, format!("{}{OTHER_PROGRAM}", error.message)),
-            Some(SessionError::Kernel {
-                source: KernelError::FailedPrecondition(_),
-                ..
-            }) => Status::new(Code::FailedPrecondition, &error.message),
             _ => Status::new(code, &error.message),
         };
         let status = Status { limit, ..status };

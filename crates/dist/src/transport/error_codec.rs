@@ -14,7 +14,7 @@ const MAX_NAME: usize = 4 << 10;
 const TRUNCATED: &str = " ... [truncated]";
 
 /// Causes and their numbers in messages.
-const CAUSES: [(Cause, wire::Cause); 21] = [
+const CAUSES: [(Cause, wire::Cause); 22] = [
     (Cause::Kernel, wire::Cause::Kernel),
     (Cause::Uninitialized, wire::Cause::Uninitialized),
     (Cause::OutOfRange, wire::Cause::OutOfRange),
@@ -35,6 +35,7 @@ const CAUSES: [(Cause, wire::Cause); 21] = [
     (Cause::Protocol, wire::Cause::Protocol),
     (Cause::Storage, wire::Cause::Storage),
     (Cause::Replaced, wire::Cause::Replaced),
+    (Cause::Precondition, wire::Cause::Precondition),
     (Cause::Internal, wire::Cause::Internal),
 ];
 

@@ -491,6 +491,7 @@ pub enum Cause {
     Protocol = 18,
     Storage = 19,
     Replaced = 20,
+    Precondition = 21,
 }
 impl Cause {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -520,6 +521,7 @@ impl Cause {
             Self::Protocol => "PROTOCOL",
             Self::Storage => "STORAGE",
             Self::Replaced => "REPLACED",
+            Self::Precondition => "PRECONDITION",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -546,6 +548,7 @@ impl Cause {
             "PROTOCOL" => Some(Self::Protocol),
             "STORAGE" => Some(Self::Storage),
             "REPLACED" => Some(Self::Replaced),
+            "PRECONDITION" => Some(Self::Precondition),
             _ => None,
         }
     }
