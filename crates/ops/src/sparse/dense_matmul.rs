@@ -141,13 +141,12 @@ fn product<T: Number, S: Number>(
     let values = a.values.as_slice::<T>()?;
     // Rows of the transpose are worth their making if most of them are used.
     let own = match b.transposed && a.len() >= b.rows {
-        true => transposed(cx, &b)?,
-        false => AccountedVec::new(cx.memory()),
+        true => Some(transposed(cx, &b)?),
+        false => None,
     };
-    let in_rows = match (b.transposed, own.is_empty()) {
-        (false, _) => Some(b.elements),
-        (true, false) => Some(&own[..]),
-        (true, true) => None,
+    let in_rows = match b.transposed {
+        false => Some(b.elements),
+        true => own.as_deref(),
     };
     let mut stop = cx.stop_check();
     for (entry, &value) in values.iter().enumerate() {
@@ -167,7 +166,8 @@ fn product<T: Number, S: Number>(
                     .for_each(|(to, &y)| *to = to.add(x.mul(widen(y))));
             }
             None => {
-                let column = b.elements[at..].iter().step_by(b.rows);
+                let column = b.elements.get(at..).unwrap_or_default();
+                let column = column.iter().step_by(b.rows);
                 to.iter_mut()
                     .zip(column)
                     .for_each(|(to, &y)| *to = to.add(x.mul(widen(y))));

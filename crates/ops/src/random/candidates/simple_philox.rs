@@ -69,6 +69,7 @@ mod tests {
         assert_eq!(numbers.below(6), 1);
         // A power of two takes any draw.
         assert_eq!(numbers.below(4), 3);
-        assert_eq!(numbers.below_wide(1 << 34), 5 << 32);
+        // The second word is the upper one: of 5, the bits below 2^34 are 1.
+        assert_eq!(numbers.below_wide(1 << 34), 1 << 32);
     }
 }

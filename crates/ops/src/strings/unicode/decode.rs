@@ -6,7 +6,7 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::encoding::Encoding;
-use super::malformed::{ERRORS, Malformed, REPLACE_CONTROL, REPLACEMENT, check_attrs};
+use super::malformed::{ERRORS, Malformed, REPLACE_CONTROL, REPLACEMENT, check_encoding};
 use crate::support::tensors::{AccountedVec, integers};
 
 const ATTRS: &[AttrDef] = &[
@@ -21,7 +21,7 @@ const VALUES: Arg = arg_of("char_values", DType::I32);
 const STARTS: Arg = arg_of("char_to_byte_starts", DType::I64);
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    check_attrs(cx)?;
+    check_encoding(cx)?;
     let rows = cx.shape(0).elements();
     let splits = rows.and_then(|rows| rows.checked_add(1));
     cx.set(0, Shape::partial([splits]));

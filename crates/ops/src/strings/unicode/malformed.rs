@@ -62,8 +62,14 @@ pub(super) fn check_attrs(cx: &Infer<'_>) -> Result<(), InferError> {
         );
         return Err(invalid_value(0, reason));
     }
-    let encoding = attrs.str("input_encoding");
-    if !encoding.is_empty() && Encoding::of(encoding).is_none() {
+    Ok(())
+}
+
+/// Checks the attributes of an op that reads an encoding.
+pub(super) fn check_encoding(cx: &Infer<'_>) -> Result<(), InferError> {
+    check_attrs(cx)?;
+    let encoding = cx.attrs().str("input_encoding");
+    if Encoding::of(encoding).is_none() {
         let reason = format!(
             "Could not create converter for input encoding: {encoding}: there are {}",
             Encoding::NAMES.join(", ")

@@ -7,7 +7,7 @@ use thalweg_tensor::{DType, Tensor};
 
 use super::encoding::Encoding;
 use super::malformed::{
-    ERRORS, Malformed, OUTPUT_ENCODING, REPLACE_CONTROL, REPLACEMENT, check_attrs,
+    ERRORS, Malformed, OUTPUT_ENCODING, REPLACE_CONTROL, REPLACEMENT, check_encoding,
 };
 use crate::strings::map_strings::try_map_strings;
 use crate::support::shapes;
@@ -27,7 +27,7 @@ pub(crate) static TRANSCODE: Op = Op {
             REPLACE_CONTROL,
         ],
         shape: |cx| {
-            check_attrs(cx)?;
+            check_encoding(cx)?;
             shapes::unchanged(cx)
         },
         gradient: Gradient::None,
