@@ -4,8 +4,10 @@
 use smallvec::smallvec;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
-use thalweg_graph::op::{Arg, AttrDef, Gradient, arg_of, bool_attr, float_attr, int_attr};
-use thalweg_graph::{Attrs, GradCx, Infer, InferError, OpDef};
+use thalweg_graph::op::{
+    Arg, AttrDef, Gradient, InputGradients, arg_of, bool_attr, float_attr, int_attr,
+};
+use thalweg_graph::{Attrs, GradCx, Infer, InferError, NodeBuilder, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use crate::support::elementwise::CHUNK;
@@ -106,7 +108,7 @@ fn check_attrs(cx: &Infer<'_>) -> Result<(), InferError> {
         true => Ok(()),
         false => Err(invalid_value(
             0,
-            format!("num_bits is {bits}: it is between 2 and 16"),
+            format!("num_bits is {bits}: give 2 to 16"),
         )),
     }
 }
@@ -132,6 +134,10 @@ fn vars_shape(cx: &mut Infer<'_>, first: usize, per_channel: bool) -> Result<(),
             left: shape.clone(),
             right: other,
         })?;
+    }
+    if per_channel && shape.rank() == Some(0) {
+        let reason = "it is a scalar, which has no channels: give one dimension or more".to_owned();
+        return Err(invalid_value(first - 1, reason));
     }
     let channels = shape.dims().and_then(|dims| dims.last().copied().flatten());
     let limits = [first, first + 1].map(|i| cx.ranked(i, usize::from(per_channel)));
@@ -165,7 +171,10 @@ fn prepare_rounded(p: &Prepare<'_>, steps_of: Limits) -> Prepared {
     Prepared::new(p.outputs[0].elements() * 2, move |cx| {
         let (x, out) = (cx.input::<f32>(0)?, cx.output::<f32>(0)?);
         let (min, max) = steps_of.limits(cx, 1)?;
-        let rows = (CHUNK / channels.max(1)).max(1);
+        if channels == 0 {
+            return Ok(());
+        }
+        let rows = (CHUNK / channels).max(1);
         for_chunks(cx.pool(), out, rows * channels, &|task, part| {
             let x = &x[task * rows * channels..];
             for (channel, (min, max)) in min.iter().zip(max).enumerate() {
@@ -243,21 +252,25 @@ fn prepare_gradients(p: &Prepare<'_>, limits: Limits) -> Prepared {
     })
 }
 
-/// Gradient of an op that rounds, by `op`.
-fn gradients<'g>(g: &GradCx<'_, 'g>, op: &str) -> thalweg_graph::op::InputGradients<'g> {
-    let node = g.graph().op(op).input(g.grad());
-    let node = (0..g.inputs()).fold(node, |node, i| node.input(g.input(i)));
+/// A node with the attributes of the differentiated one.
+fn with_own_attrs<'g>(g: &GradCx<'_, 'g>, node: NodeBuilder<'g>) -> NodeBuilder<'g> {
     let attrs = g.attrs();
     let node = node
         .attr("num_bits", attrs.int("num_bits"))
         .attr("narrow_range", attrs.bool("narrow_range"));
-    let node = match g.inputs() {
-        1 => node
+    match g.op().attr("min").is_some() {
+        true => node
             .attr("min", attrs.float("min"))
             .attr("max", attrs.float("max")),
-        _ => node,
-    };
-    let node = node.build();
+        false => node,
+    }
+}
+
+/// Gradient of an op that rounds, by `op`.
+fn gradients<'g>(g: &GradCx<'_, 'g>, op: &str) -> InputGradients<'g> {
+    let node = g.graph().op(op).input(g.grad());
+    let node = (0..g.inputs()).fold(node, |node, i| node.input(g.input(i)));
+    let node = with_own_attrs(g, node).build();
     (0..g.inputs() as u32)
         .map(|i| Some(node.output(i)))
         .collect()
@@ -289,12 +302,7 @@ pub(crate) static FAKE_QUANT_WITH_MIN_MAX_ARGS_GRADIENT: Op = Op {
         shape: args_shape,
         gradient: Gradient::Rule(|g| {
             let node = g.graph().op(g.op().name).input(g.grad()).input(g.input(1));
-            let attrs = g.attrs();
-            let node = node
-                .attr("num_bits", attrs.int("num_bits"))
-                .attr("narrow_range", attrs.bool("narrow_range"))
-                .attr("min", attrs.float("min"))
-                .attr("max", attrs.float("max"));
+            let node = with_own_attrs(g, node);
             smallvec![Some(node.output()), None]
         }),
         ..OpDef::EMPTY

@@ -2,22 +2,14 @@
 
 use thalweg_cpu::number::Number;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
-use thalweg_graph::AttrKind;
 use thalweg_graph::OpDef;
-use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg, arg_of, attr, bool_attr, type_attr_or};
+use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, count_attr, type_attr_or};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::beam_search::BeamSearch;
 use super::scores::{
     FLOATS, INPUTS, LENGTHS, Scores, batch, log_softmax, set_sparse, sparse_labels,
 };
-
-const fn count(name: &'static str) -> AttrDef {
-    AttrDef {
-        allowed: Allowed::AtLeast(1),
-        ..attr(name, AttrKind::Int)
-    }
-}
 
 /// The likeliest label sequences.
 pub(crate) static BEAM_SEARCH_DECODER: Op = Op {
@@ -32,8 +24,8 @@ pub(crate) static BEAM_SEARCH_DECODER: Op = Op {
             arg("log_probability", "T"),
         ],
         attrs: &[
-            count("beam_width"),
-            count("top_paths"),
+            count_attr("beam_width"),
+            count_attr("top_paths"),
             bool_attr("merge_repeated", true),
             type_attr_or("T", FLOATS, DType::F32),
         ],

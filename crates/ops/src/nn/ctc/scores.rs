@@ -60,7 +60,9 @@ impl<'a, T: Element> Scores<'a, T> {
             return Err(KernelError::Element {
                 input: lengths,
                 element,
-                reason: format!("sequence_length({element}) <= {time}: it is {length}"),
+                reason: format!(
+                    "sequence_length({element}) <= {time}: it is {length}; give the number of its times, 0 to {time}"
+                ),
             });
         }
         Ok(Scores {

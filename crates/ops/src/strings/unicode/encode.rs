@@ -57,7 +57,7 @@ fn encode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
                 .map_err(|_| KernelError::Element {
                     input: 0,
                     element: at,
-                    reason: "Code point is out of range for Unicode, or a noncharacter.".to_owned(),
+                    reason: "Code point is out of range for Unicode, or a noncharacter. Set errors to 'replace' or 'ignore' to take it".to_owned(),
                 })?;
             if let Some(point) = point {
                 bytes.clear();

@@ -46,7 +46,7 @@ impl Malformed {
     pub(super) fn code_point(self, read: Option<u32>) -> Result<Option<u32>, String> {
         match read.filter(|point| !(self.control && *point <= LAST_CONTROL)) {
             Some(point) => Ok(Some(point)),
-            None if self.strict => Err("Invalid formatting on input string".to_owned()),
+            None if self.strict => Err("Invalid formatting on input string: set errors to 'replace' or 'ignore' to take it".to_owned()),
             None => Ok(self.replacement),
         }
     }
