@@ -211,6 +211,19 @@ fn gradients_of_repeated_rows_of_a_variable_are_added() {
 }
 
 #[test]
+fn fake_quantization_by_channels_needs_a_dimension_of_channels() {
+    let g = Graph::new();
+    let limits = [g.constant([-1.0f32]), g.constant([1.0f32])];
+    let by_channels = |x: Output<'_>| {
+        let node = g.op("FakeQuantWithMinMaxVarsPerChannel").input(x);
+        node.inputs(limits).output().is_invalid()
+    };
+    assert!(by_channels(g.constant(0.5f32)));
+    assert!(by_channels(g.constant([0.5f32, 0.25])));
+    assert!(!by_channels(g.constant([0.5f32])));
+}
+
+#[test]
 fn gradients_pass_fake_quantization_within_its_range_and_go_to_the_limits_beyond() {
     let g = Graph::new();
     let x = g.constant([[-3.0f32, 0.5], [1.0, 4.0], [-5.0, 0.0]]);

@@ -208,7 +208,7 @@ fn add_task<T: Wide, P: Wide + Tiled>(
                 packed: &mut *packed,
             });
             let next = inputs.x[(at + rows) * g.x..].as_ptr();
-            add_block(plan, g, packed, (rows, next.cast()), products);
+            add_block(plan, g, packed, (rows, next), products);
         }
         for (sum, product) in sums.iter_mut().zip(&mut *products) {
             *sum += product.to_f64();
@@ -300,11 +300,11 @@ fn padded<T: Wide, const WIDTH: usize>(rest: &[T]) -> [T; WIDTH] {
 }
 
 /// Adds the products of a packed block to the lower triangle of the sums. Fetches the rows of the next block meanwhile.
-fn add_block<P: Tiled>(
+fn add_block<T, P: Tiled>(
     plan: &GramPlan<P>,
     g: &Gram,
     packed: &[P],
-    (rows, next): (usize, *const P),
+    (rows, next): (usize, *const T),
     sums: &mut [P],
 ) {
     let GramPlan {
@@ -329,9 +329,9 @@ fn add_block<P: Tiled>(
                     (from + count).min(columns)
                 };
                 let c = &mut sums[(i * width + from) * stride + j * width..];
-                // The tiles of a panel's last rows fetch as many bytes as the panel has.
+                // The tile of a panel's last rows fetches a line for each row, from where the panel's share of them begins.
                 let ahead = match j == i && from + count == columns {
-                    true => Ahead::lines(next.wrapping_add(i * rows * width), line, 1),
+                    true => Ahead::lines(next.wrapping_add(i * rows * width).cast(), line, 1),
                     false => Ahead::NONE,
                 };
                 let tile = Tile {
