@@ -19,11 +19,15 @@ DTYPE_NAMES = {
     tf.uint16: "u16",
     tf.uint32: "u32",
     tf.uint64: "u64",
+    tf.complex64: "c64",
+    tf.complex128: "c128",
     tf.bool: "bool",
     tf.string: "string",
 }
 SHORT = {np.dtype(k.as_numpy_dtype).name: v for k, v in DTYPE_NAMES.items() if v != "string"}
 FLOATS = ("f16", "bf16", "f32", "f64")
+# Dtypes of the parts of complex numbers.
+PARTS = {"c64": "f32", "c128": "f64"}
 
 
 def number(value, short):
@@ -32,6 +36,8 @@ def number(value, short):
         return "true" if value else "false"
     if short == "string":
         return string(value)
+    if short in PARTS:
+        return f"[{number(value.real, PARTS[short])},{number(value.imag, PARTS[short])}]"
     if short not in FLOATS:
         return str(int(value))
     wide = float(value)

@@ -12,10 +12,12 @@ import sys
 
 import cases_array
 import cases_collect
+import cases_complex
 import cases_conv
 import cases_einsum
 import cases_functions
 import cases_depthwise
+import cases_fft
 import cases_image
 import cases_linalg
 import cases_logic
@@ -49,6 +51,8 @@ MODULES = (
     cases_rearrange,
     cases_collect,
     cases_einsum,
+    cases_complex,
+    cases_fft,
     cases_reduce,
     cases_nn,
     cases_norm,

@@ -19,6 +19,8 @@ class Rand:
         if np.issubdtype(dtype, np.integer):
             return np.asarray(rng.integers(self.lo, self.hi + 1, self.dims, dtype=np.int64)).astype(dtype)
         values = rng.uniform(self.lo, self.hi, self.dims)
+        if np.issubdtype(dtype, np.complexfloating):
+            values = values + 1j * rng.uniform(self.lo, self.hi, self.dims)
         return np.asarray(np.round(values, self.digits), dtype)
 
 

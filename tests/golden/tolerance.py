@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from encode import FLOATS, SHORT
+from encode import FLOATS, PARTS, SHORT
 from reference import f64
 
 # (rel, abs): a few roundings of the type for elementwise functions.
@@ -53,12 +53,10 @@ SUMMED_IN_F32 = {"CTCLoss", "CTCBeamSearchDecoder"}
 
 
 def floats_of(arrays):
-    """The dtype names of the floating arrays among `arrays`."""
-    return [
-        SHORT[a.dtype.name]
-        for a in map(np.asarray, arrays)
-        if a.dtype.kind not in "OSU" and SHORT[a.dtype.name] in FLOATS
-    ]
+    """The dtype names of the floating arrays among `arrays`; of complex ones, those of their parts."""
+    numeric = [a for a in map(np.asarray, arrays) if a.dtype.kind not in "OSU"]
+    names = [PARTS.get(SHORT[a.dtype.name], SHORT[a.dtype.name]) for a in numeric]
+    return [name for name in names if name in FLOATS]
 
 
 def default_tolerance(op, inputs, outputs):
@@ -74,7 +72,7 @@ def default_tolerance(op, inputs, outputs):
     if op in SUMMING_OPS:
         finite = [
             np.abs(a[np.isfinite(a)]).max()
-            for a in (np.asarray(o, f64) for o in outputs)
+            for a in (np.abs(np.asarray(o)).astype(f64) for o in outputs)
             if np.isfinite(a).any()
         ]
         absolute *= max([1.0] + [float(f) for f in finite])

@@ -5,6 +5,7 @@ use std::io::Read;
 
 use serde_json::Value;
 use thalweg_graph::Attr;
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 /// A call of an op with its expected results.
@@ -181,6 +182,8 @@ parse! {
     u32 => |v| v.as_u64().unwrap() as u32;
     u64 => |v| v.as_u64().unwrap();
     bool => |v| v.as_bool().unwrap();
+    Complex<f32> => |v| Complex::new(f32::parse(&v[0]), f32::parse(&v[1]));
+    Complex<f64> => |v| Complex::new(f64::parse(&v[0]), f64::parse(&v[1]));
 }
 
 pub fn tensor(v: &Value) -> Tensor {
@@ -214,6 +217,9 @@ pub fn difference(found: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Op
     if exact && tolerance.rel == 0.0 && tolerance.abs == 0.0 {
         return (found != expected).then(|| format!("{found} in place of {expected}"));
     }
+    if found.dtype().is_complex() {
+        return complex_difference(found, expected, tolerance);
+    }
     let (f, e) = (numbers(found), numbers(expected));
     let fits = |(f, e): (f64, f64)| {
         f == e
@@ -230,6 +236,32 @@ pub fn difference(found: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Op
         f[at],
         e[at]
     ))
+}
+
+/// As [`difference`], of complex numbers: their distance has to be within the tolerance.
+fn complex_difference(found: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Option<String> {
+    let (f, e) = (complex_numbers(found), complex_numbers(expected));
+    let same = |f: f64, e: f64| f == e || f.is_nan() && e.is_nan();
+    let fits = |f: Complex<f64>, e: Complex<f64>| {
+        same(f.re, e.re) && same(f.im, e.im)
+            || e.is_finite() && (f - e).norm() <= tolerance.abs + tolerance.rel * e.norm()
+    };
+    let at = (0..f.len()).find(|&i| !fits(f[i], e[i]))?;
+    Some(format!(
+        "element {at} of {} is {}, not {} (tolerance {tolerance:?})",
+        found.shape(),
+        f[at],
+        e[at]
+    ))
+}
+
+fn complex_numbers(t: &Tensor) -> Vec<Complex<f64>> {
+    dispatch!(t.dtype(), COMPLEX, T => t
+        .as_slice::<T>()
+        .unwrap()
+        .iter()
+        .map(|v| Complex::new(v.re.into(), v.im.into()))
+        .collect(), else Vec::new())
 }
 
 /// The elements as `f64`.

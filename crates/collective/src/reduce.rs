@@ -2,7 +2,7 @@
 //!
 //! Integers wrap. Halves are computed in f32 and rounded after each operation. A minimum or maximum with NaN is NaN.
 
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::{Arithmetic, Number};
 use thalweg_device::ReduceOp;
 use thalweg_tensor::{DType, dispatch};
 
@@ -98,8 +98,8 @@ impl Reducer {
             let received: &[T] = bytemuck::cast_slice(received);
             match self.combine {
                 // Sums and products commute to the last bit.
-                Combine::Sum => each(local, received, Number::add),
-                Combine::Product => each(local, received, Number::mul),
+                Combine::Sum => each(local, received, Arithmetic::add),
+                Combine::Product => each(local, received, Arithmetic::mul),
                 Combine::Min => choose(local, received, order, |a, b| a < b),
                 Combine::Max => choose(local, received, order, |a, b| a > b),
             }
@@ -115,7 +115,7 @@ impl Reducer {
             let elements: &mut [T] = bytemuck::cast_slice_mut(bytes);
             if self.dtype == DType::F32 {
                 let factor = T::from_f64(self.factor / self.divisor);
-                elements.iter_mut().for_each(|x| *x = Number::mul(*x, factor));
+                elements.iter_mut().for_each(|x| *x = Arithmetic::mul(*x, factor));
             } else {
                 elements.iter_mut().for_each(|x| *x = T::from_f64(x.to_f64() * self.factor / self.divisor));
             }

@@ -3,7 +3,7 @@
 use std::slice::SliceIndex;
 
 use super::Cpu;
-use super::number::Number;
+use super::number::{Arithmetic, Number};
 use super::scratch::for_chunks;
 use super::vector::{Lanes, Vector};
 use bytemuck::Pod;
@@ -135,10 +135,10 @@ impl<T: Pod + Number> Epilogue<'_, T> {
     #[inline(always)]
     pub(super) fn of(&self, channel: usize, mut y: T) -> T {
         if let Some(scale) = self.scale {
-            y = Number::mul(y, scale[channel]);
+            y = Arithmetic::mul(y, scale[channel]);
         }
         if let Some(bias) = self.bias {
-            y = Number::add(y, bias[channel]);
+            y = Arithmetic::add(y, bias[channel]);
         }
         // SAFETY: a vector of a single lane needs no instructions.
         let Lanes([y]) = unsafe { self.activation.apply(Lanes([y])) };

@@ -156,9 +156,12 @@ impl Kernel {
 
     /// `true` if it computes this node on this type of device.
     pub fn takes(&self, device: DeviceType, node: &Node) -> bool {
-        let strings = |(_, value): (&str, &Attr)| matches!(value, Attr::Type(DType::String));
+        // What no GPU computes.
+        let on_cpus = |(_, value): (&str, &Attr)| {
+            matches!(value, Attr::Type(DType::String | DType::C64 | DType::C128))
+        };
         self.device.is_none_or(|own| own == device)
-            && (device != DeviceType::Gpu || !node.attrs.iter().any(strings))
+            && (device != DeviceType::Gpu || !node.attrs.iter().any(on_cpus))
             && self.dtypes.iter().all(|(attr, dtypes)| {
                 node.attrs
                     .dtype(attr)

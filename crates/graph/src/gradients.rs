@@ -146,7 +146,7 @@ pub fn gradients_with<'g>(
     // A list is differentiable if a gradient for it, also a list, is given.
     let differentiable = |i: usize, y: &Output<'g>| match y.dtype() {
         DType::Variant => grad_ys.get(i).is_some_and(Option::is_some),
-        dtype => dtype.is_float(),
+        dtype => dtype.is_float() || dtype.is_complex(),
     };
     let wrong = ys.iter().enumerate().find(|(i, y)| !differentiable(*i, y));
     if let Some((_, y)) = wrong {
@@ -283,7 +283,9 @@ impl<'g> Backward<'g> {
         };
         let scope = format!("{}_grad", node.name);
         let input_grads = self.graph.name_scope(&scope, || rule(&cx));
-        let takes = |d: DType| d.is_float() || matches!(d, DType::Resource | DType::Variant);
+        let takes = |d: DType| {
+            d.is_float() || d.is_complex() || matches!(d, DType::Resource | DType::Variant)
+        };
         for (&input, grad) in node.inputs.iter().zip(input_grads) {
             let dtype = self.data.fact(input).map(|f| f.dtype);
             if let Some(grad) = grad

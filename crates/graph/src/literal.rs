@@ -1,12 +1,13 @@
 //! Literals: numbers in a program, which take the dtype of the tensor that they meet.
 
 use thalweg_tensor::dtype::{DType, Element};
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{Tensor, half};
 
 /// A number without a dtype of its own: `1` or `0.5`, beside a tensor.
 ///
 /// It becomes a constant of the tensor's dtype, by TensorFlow's rule: an integer fits any numeric
-/// dtype that holds it, a float fits floating-point dtypes only. A scalar [`Tensor`] of `i32` or
+/// dtype that holds it, a float fits floating-point and complex dtypes only. A scalar [`Tensor`] of `i32` or
 /// `f64` is such a number too. A number that must keep its dtype has to be a constant of the graph.
 ///
 /// ```
@@ -113,6 +114,8 @@ fn float_scalar(value: f64, dtype: DType) -> Option<Tensor> {
         DType::BF16 => Some(Tensor::scalar(half::bf16::from_f64(value))),
         DType::F32 => Some(Tensor::scalar(value as f32)),
         DType::F64 => Some(Tensor::scalar(value)),
+        DType::C64 => Some(Tensor::scalar(Complex::from(value as f32))),
+        DType::C128 => Some(Tensor::scalar(Complex::from(value))),
         _ => None,
     }
 }

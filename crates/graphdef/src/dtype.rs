@@ -6,8 +6,8 @@
 //!
 //! assert_eq!(to_number(DType::F32), 1);
 //! assert_eq!(from_number(9), Ok(DType::I64));
-//! assert_eq!(name(8), "DT_COMPLEX64");
-//! assert!(from_number(8).is_err());
+//! assert_eq!(name(11), "DT_QINT8");
+//! assert!(from_number(11).is_err());
 //! ```
 
 use thalweg_tensor::DType;
@@ -19,7 +19,7 @@ use crate::messages::DataType;
 const REFERENCE_OFFSET: i32 = 100;
 
 /// Every dtype, with its TensorFlow number.
-const NUMBERS: [(DType, DataType); 16] = [
+const NUMBERS: [(DType, DataType); 18] = [
     (DType::F16, DataType::DtHalf),
     (DType::BF16, DataType::DtBfloat16),
     (DType::F32, DataType::DtFloat),
@@ -32,6 +32,8 @@ const NUMBERS: [(DType, DataType); 16] = [
     (DType::U16, DataType::DtUint16),
     (DType::U32, DataType::DtUint32),
     (DType::U64, DataType::DtUint64),
+    (DType::C64, DataType::DtComplex64),
+    (DType::C128, DataType::DtComplex128),
     (DType::Bool, DataType::DtBool),
     (DType::String, DataType::DtString),
     (DType::Resource, DataType::DtResource),
@@ -41,8 +43,7 @@ const NUMBERS: [(DType, DataType); 16] = [
 /// The dtype of this number; for a reference, that of the variable behind it.
 ///
 /// # Errors
-/// [`ValueError::DType`] for a dtype that Thalweg does not have (complex, quantized, 4 and 8 bit
-/// floats), and for an unknown number.
+/// [`ValueError::DType`] for a dtype that Thalweg does not have (quantized, 4 and 8 bit floats), and for an unknown number.
 pub fn from_number(number: i32) -> Result<DType, ValueError> {
     let plain = match number > REFERENCE_OFFSET {
         true => number - REFERENCE_OFFSET,

@@ -38,10 +38,16 @@ pub struct TensorProto {
     pub int_val: ::prost::alloc::vec::Vec<i32>,
     #[prost(bytes = "vec", repeated, tag = "8")]
     pub string_val: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// Of the type complex64: real and imaginary parts in turns.
+    #[prost(float, repeated, tag = "9")]
+    pub scomplex_val: ::prost::alloc::vec::Vec<f32>,
     #[prost(int64, repeated, tag = "10")]
     pub int64_val: ::prost::alloc::vec::Vec<i64>,
     #[prost(bool, repeated, tag = "11")]
     pub bool_val: ::prost::alloc::vec::Vec<bool>,
+    /// As scomplex_val, of the type complex128.
+    #[prost(double, repeated, tag = "12")]
+    pub dcomplex_val: ::prost::alloc::vec::Vec<f64>,
     /// Of the types half and bfloat16: their bits.
     #[prost(int32, repeated, tag = "13")]
     pub half_val: ::prost::alloc::vec::Vec<i32>,

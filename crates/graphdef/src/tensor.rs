@@ -24,6 +24,7 @@
 //! ```
 
 use thalweg_tensor::half::{bf16, f16};
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Element, Shape, Tensor, TensorError};
 
@@ -132,7 +133,7 @@ pub fn from_proto(proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, Va
         };
     }
     if !proto.tensor_content.is_empty() {
-        let bytes = in_order(&proto.tensor_content, dtype.size());
+        let bytes = in_order(&proto.tensor_content, dtype.real().size());
         return Ok(Tensor::from_bytes(dtype, &dims, &bytes)?);
     }
     match dtype {
@@ -148,9 +149,17 @@ pub fn from_proto(proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, Va
         DType::U16 => cx.fill(&proto.int_val, |v| v as u16),
         DType::U32 => cx.fill(&proto.uint32_val, |v: u32| v),
         DType::U64 => cx.fill(&proto.uint64_val, |v: u64| v),
+        DType::C64 => cx.fill(&pairs(&proto.scomplex_val), |[re, im]| Complex::new(re, im)),
+        DType::C128 => cx.fill(&pairs(&proto.dcomplex_val), |[re, im]| Complex::new(re, im)),
         DType::Bool => cx.fill(&proto.bool_val, |v: bool| v),
         _ => Err(ValueError::Handle),
     }
+}
+
+/// Complex numbers, which a message holds as one list of parts.
+fn pairs<V: Copy>(parts: &[V]) -> Vec<[V; 2]> {
+    let (pairs, _) = parts.as_chunks();
+    pairs.to_vec()
 }
 
 /// A tensor under construction.
@@ -273,7 +282,7 @@ pub fn to_content_proto(tensor: &Tensor) -> Result<TensorProto, ValueError> {
             strings.iter().for_each(|s| content.extend_from_slice(s));
             content
         }
-        _ => in_order(tensor.bytes(), dtype.size()).into_owned(),
+        _ => in_order(tensor.bytes(), dtype.real().size()).into_owned(),
     };
     Ok(TensorProto {
         dtype: dtype::to_number(dtype),
@@ -296,7 +305,7 @@ pub fn to_proto(tensor: &Tensor) -> Result<TensorProto, ValueError> {
         ..TensorProto::default()
     };
     if tensor.len() > 1 && dtype.size() > 0 {
-        proto.tensor_content = in_order(tensor.bytes(), dtype.size()).into_owned();
+        proto.tensor_content = in_order(tensor.bytes(), dtype.real().size()).into_owned();
         return Ok(proto);
     }
     fn list<T: Element, V>(tensor: &Tensor, value: impl Fn(T) -> V) -> Result<Vec<V>, TensorError> {
@@ -316,6 +325,8 @@ pub fn to_proto(tensor: &Tensor) -> Result<TensorProto, ValueError> {
         DType::U16 => p.int_val = list(tensor, |v: u16| v.into())?,
         DType::U32 => p.uint32_val = list(tensor, |v: u32| v)?,
         DType::U64 => p.uint64_val = list(tensor, |v: u64| v)?,
+        DType::C64 => p.scomplex_val = list(tensor, |v: Complex<f32>| [v.re, v.im])?.concat(),
+        DType::C128 => p.dcomplex_val = list(tensor, |v: Complex<f64>| [v.re, v.im])?.concat(),
         DType::Bool => p.bool_val = list(tensor, |v: bool| v)?,
         DType::String => {
             p.string_val = tensor.as_strings()?.iter().map(|s| s.to_vec()).collect();

@@ -8,6 +8,7 @@ use thalweg_graphdef::messages::{DataType, TensorProto};
 use thalweg_graphdef::tensor::{Budget, elements_bytes, from_proto, to_content_proto, to_proto};
 use thalweg_graphdef::{ValueError, dtype};
 use thalweg_tensor::half::{bf16, f16};
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, Tensor, TensorError};
 
 const LIMIT: usize = 1 << 20;
@@ -107,6 +108,25 @@ fn lists() -> Vec<(TensorProto, Tensor)> {
                 ..f(DType::U32)
             },
             [1u32, !0, !0].into(),
+        ),
+        (
+            TensorProto {
+                scomplex_val: vec![1.0, -2.0, 0.5, 3.0],
+                ..f(DType::C64)
+            },
+            [
+                Complex::new(1f32, -2.0),
+                Complex::new(0.5, 3.0),
+                Complex::new(0.5, 3.0),
+            ]
+            .into(),
+        ),
+        (
+            TensorProto {
+                dcomplex_val: vec![1.0, -2.0],
+                ..f(DType::C128)
+            },
+            [Complex::new(1f64, -2.0); 3].into(),
         ),
         (
             TensorProto {

@@ -4,6 +4,8 @@ use thalweg_device::Op;
 
 #[cfg(feature = "image")]
 use crate::image;
+#[cfg(feature = "fft")]
+use crate::signal;
 use crate::{
     array, collective, data, files, flow, linalg, lookup, math, nn, queue, ragged, random, reduce,
     reports, sparse, state, statistics, strings, training,
@@ -35,6 +37,8 @@ static FAMILIES: &[&[&Op]] = &[
     training::OPS,
     statistics::OPS,
     strings::OPS,
+    #[cfg(feature = "fft")]
+    signal::OPS,
     sparse::OPS,
     ragged::OPS,
     files::OPS,

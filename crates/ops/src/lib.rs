@@ -44,6 +44,8 @@ mod ragged;
 mod random;
 mod reduce;
 mod reports;
+#[cfg(feature = "fft")]
+mod signal;
 mod sparse;
 mod state;
 mod statistics;

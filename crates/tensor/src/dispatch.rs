@@ -3,7 +3,8 @@
 /// Runs a generic function for the Rust type of `dtype`: `dispatch!(dtype, T => f::<T>(x))`.
 ///
 /// The body is compiled for the listed dtypes; any other dtype evaluates `else`. `FLOATS`, `INTS`,
-/// `NUMBERS` and `PLAIN` (all that are plain bytes) stand for lists.
+/// `NUMBERS`, `COMPLEX`, `ALL_NUMBERS` (both) and `PLAIN` (all that are plain bytes) stand for lists, and `SIZES` for one
+/// dtype of each size.
 #[macro_export]
 macro_rules! dispatch {
     (@arm F16) => { $crate::half::f16 };
@@ -18,6 +19,8 @@ macro_rules! dispatch {
     (@arm U16) => { u16 };
     (@arm U32) => { u32 };
     (@arm U64) => { u64 };
+    (@arm C64) => { $crate::num_complex::Complex<f32> };
+    (@arm C128) => { $crate::num_complex::Complex<f64> };
     (@arm Bool) => { bool };
     ($dtype:expr, FLOATS, $T:ident => $body:expr, else $other:expr) => {
         $crate::dispatch!($dtype, [F16 BF16 F32 F64], $T => $body, else $other)
@@ -28,8 +31,17 @@ macro_rules! dispatch {
     ($dtype:expr, NUMBERS, $T:ident => $body:expr, else $other:expr) => {
         $crate::dispatch!($dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64], $T => $body, else $other)
     };
+    ($dtype:expr, ALL_NUMBERS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 C64 C128], $T => $body, else $other)
+    };
+    ($dtype:expr, COMPLEX, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [C64 C128], $T => $body, else $other)
+    };
     ($dtype:expr, PLAIN, $T:ident => $body:expr, else $other:expr) => {
-        $crate::dispatch!($dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool], $T => $body, else $other)
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 C64 C128 Bool], $T => $body, else $other)
+    };
+    ($dtype:expr, SIZES, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [U8 U16 U32 U64 C128], $T => $body, else $other)
     };
     ($dtype:expr, [$($variant:ident)*], $T:ident => $body:expr, else $other:expr) => {
         match $dtype {

@@ -11,6 +11,7 @@
 use std::fmt;
 
 use half::{bf16, f16};
+use num_complex::Complex;
 
 /// The type of a tensor's elements. Names and meaning are TensorFlow's.
 ///
@@ -53,6 +54,10 @@ pub enum DType {
     U32,
     /// Unsigned, 8 bytes.
     U64,
+    /// A complex number of two `f32`, 8 bytes.
+    C64,
+    /// A complex number of two `f64`, 16 bytes.
+    C128,
     /// One byte, 0 or 1.
     Bool,
     /// Byte strings of any length; elements live on the heap.
@@ -66,7 +71,7 @@ pub enum DType {
 
 impl DType {
     /// Every dtype, in declaration order.
-    pub const ALL: [DType; 16] = [
+    pub const ALL: [DType; 18] = [
         DType::F16,
         DType::BF16,
         DType::F32,
@@ -79,6 +84,8 @@ impl DType {
         DType::U16,
         DType::U32,
         DType::U64,
+        DType::C64,
+        DType::C128,
         DType::Bool,
         DType::String,
         DType::Resource,
@@ -97,7 +104,7 @@ impl DType {
         DType::U32,
         DType::U64,
     ];
-    /// Floats and integers.
+    /// Floats and integers: the real numbers.
     pub const NUMBERS: &'static [DType] = &[
         DType::F16,
         DType::BF16,
@@ -112,10 +119,28 @@ impl DType {
         DType::U32,
         DType::U64,
     ];
+    /// Floats and signed integers.
+    pub const SIGNED: &'static [DType] = &[
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+    ];
+    /// The complex dtypes.
+    pub const COMPLEX: &'static [DType] = &[DType::C64, DType::C128];
+    /// Floats, integers and complex numbers.
+    pub const ALL_NUMBERS: &'static [DType] = &DType::joined::<14>(DType::NUMBERS, DType::COMPLEX);
+    /// Floats and complex numbers.
+    pub const FLOATS_AND_COMPLEX: &'static [DType] =
+        &DType::joined::<6>(DType::FLOATS, DType::COMPLEX);
     /// The dtypes whose elements are plain bytes: numbers and bools.
-    pub const PLAIN: &'static [DType] = &DType::joined::<13>(DType::NUMBERS, &[DType::Bool]);
+    pub const PLAIN: &'static [DType] = &DType::joined::<15>(DType::ALL_NUMBERS, &[DType::Bool]);
     /// The dtypes whose elements can be moved one by one: those that are plain bytes, and strings.
-    pub const ELEMENTS: &'static [DType] = &DType::joined::<14>(DType::PLAIN, &[DType::String]);
+    pub const ELEMENTS: &'static [DType] = &DType::joined::<16>(DType::PLAIN, &[DType::String]);
     /// The dtypes of an index or an axis.
     pub const INDICES: &'static [DType] = &[DType::I32, DType::I64];
 
@@ -149,7 +174,8 @@ impl DType {
         match self {
             DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
             DType::F32 | DType::I32 | DType::U32 => 4,
-            DType::F64 | DType::I64 | DType::U64 => 8,
+            DType::F64 | DType::I64 | DType::U64 | DType::C64 => 8,
+            DType::C128 => 16,
             DType::I8 | DType::U8 | DType::Bool => 1,
             DType::String | DType::Resource | DType::Variant => 0,
         }
@@ -158,6 +184,20 @@ impl DType {
     /// `true` for one of [`DType::FLOATS`].
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+    }
+
+    /// `true` for one of [`DType::COMPLEX`].
+    pub const fn is_complex(self) -> bool {
+        matches!(self, DType::C64 | DType::C128)
+    }
+
+    /// The dtype of the parts of a complex number; of another, the dtype itself.
+    pub const fn real(self) -> DType {
+        match self {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            other => other,
+        }
     }
 
     /// `true` if elements are handles of objects.
@@ -195,6 +235,8 @@ impl DType {
             DType::U16 => "u16",
             DType::U32 => "u32",
             DType::U64 => "u64",
+            DType::C64 => "c64",
+            DType::C128 => "c128",
             DType::Bool => "bool",
             DType::String => "string",
             DType::Resource => "resource",
@@ -231,7 +273,7 @@ impl fmt::Display for DType {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element of a tensor",
-    note = "elements are `f32`, `f64`, `f16`, `bf16`, `bool`, and integers of 8 to 64 bits",
+    note = "elements are `f32`, `f64`, `f16`, `bf16`, `Complex<f32>`, `Complex<f64>`, `bool`, and integers of 8 to 64 bits",
     note = "what a step gives needs a type: `let loss: f32 = session.run(loss, feeds)?`; it is read as an element, `Vec<T>`, `[T; N]`, `String` or `Tensor`"
 )]
 pub unsafe trait Element:
@@ -288,6 +330,14 @@ unsafe impl Element for u32 {
 // SAFETY: a plain number without padding, of the size of its dtype.
 unsafe impl Element for u64 {
     const DTYPE: DType = DType::U64;
+}
+// SAFETY: two numbers without padding (`#[repr(C)]`), of the size of its dtype.
+unsafe impl Element for Complex<f32> {
+    const DTYPE: DType = DType::C64;
+}
+// SAFETY: two numbers without padding (`#[repr(C)]`), of the size of its dtype.
+unsafe impl Element for Complex<f64> {
+    const DTYPE: DType = DType::C128;
 }
 // SAFETY: one byte; a `Bool` tensor is only ever made from bytes that are 0 or 1.
 unsafe impl Element for bool {

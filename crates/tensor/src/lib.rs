@@ -26,6 +26,8 @@ pub mod text;
 
 /// The 16-bit floating-point types `f16` and `bf16`.
 pub use half;
+/// The complex numbers.
+pub use num_complex;
 
 pub use buffer::{ALIGNMENT, BUFFER_OVERHEAD, Buffer, MIN_SHARED_BYTES, Memory};
 pub use dtype::{DType, Element};

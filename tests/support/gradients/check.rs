@@ -6,6 +6,7 @@ use thalweg::prelude::*;
 use super::array::lookups;
 use super::case::GradientCase;
 use super::collect::collected;
+use super::complex::complex_numbers;
 use super::elementwise::elementwise;
 use super::images::images;
 use super::linalg::decompositions;
@@ -34,6 +35,7 @@ pub fn all_cases() -> Vec<GradientCase> {
         listed(),
         sparse(),
         ragged(),
+        complex_numbers(),
     ];
     all.into_iter().flatten().collect()
 }

@@ -4,6 +4,7 @@ mod array;
 mod case;
 mod check;
 mod collect;
+mod complex;
 mod elementwise;
 mod images;
 mod linalg;

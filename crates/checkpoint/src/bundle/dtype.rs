@@ -5,7 +5,7 @@ use std::fmt;
 use thalweg_tensor::DType;
 
 /// The numbers of `core/framework/types.proto`.
-const NUMBERS: [(DType, i32); 14] = [
+const NUMBERS: [(DType, i32); 16] = [
     (DType::F32, 1),
     (DType::F64, 2),
     (DType::I32, 3),
@@ -13,24 +13,24 @@ const NUMBERS: [(DType, i32); 14] = [
     (DType::I16, 5),
     (DType::I8, 6),
     (DType::String, 7),
+    (DType::C64, 8),
     (DType::I64, 9),
     (DType::Bool, 10),
     (DType::BF16, 14),
     (DType::U16, 17),
+    (DType::C128, 18),
     (DType::F16, 19),
     (DType::U32, 22),
     (DType::U64, 23),
 ];
 
 /// The dtypes that TensorFlow stores and this engine does not have.
-const UNSUPPORTED_DTYPES: [(i32, &str); 15] = [
-    (8, "complex64"),
+const UNSUPPORTED_DTYPES: [(i32, &str); 13] = [
     (11, "qint8"),
     (12, "quint8"),
     (13, "qint32"),
     (15, "qint16"),
     (16, "quint16"),
-    (18, "complex128"),
     (20, "resource"),
     (21, "variant"),
     (24, "float8_e5m2"),
@@ -48,8 +48,8 @@ const UNSUPPORTED_DTYPES: [(i32, &str); 15] = [
 /// use thalweg_tensor::DType;
 ///
 /// assert_eq!(EntryType::from_number(1), EntryType::Known(DType::F32));
-/// assert_eq!(EntryType::from_number(8).to_string(), "complex64");
-/// assert_eq!(EntryType::from_number(8).known(), None);
+/// assert_eq!(EntryType::from_number(11).to_string(), "qint8");
+/// assert_eq!(EntryType::from_number(11).known(), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryType {

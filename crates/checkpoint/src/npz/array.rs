@@ -55,6 +55,8 @@ impl ElementKind {
             ("u", 2) => DType::U16,
             ("u", 4) => DType::U32,
             ("u", 8) => DType::U64,
+            ("c", 8) => DType::C64,
+            ("c", 16) => DType::C128,
             ("S", length) => return Some(ElementKind::Bytes(length)),
             ("U", length) => return Some(ElementKind::Characters(length)),
             _ => return None,

@@ -116,6 +116,8 @@ fn descr(dtype: DType) -> Option<&'static str> {
         DType::U16 => "<u2",
         DType::U32 => "<u4",
         DType::U64 => "<u8",
+        DType::C64 => "<c8",
+        DType::C128 => "<c16",
         DType::Bool => "|b1",
         _ => return None,
     })

@@ -6,7 +6,7 @@ use super::super::conv::ConvGeometry;
 use super::super::scratch::{Scratch, for_chunks};
 use super::super::{Cpu, Layout};
 use super::axis::{LANES, axes, lanes};
-use crate::number::{Float, Number};
+use crate::number::{Arithmetic, Float};
 
 /// Elements of a task that has a filter's gradient of its own.
 const MIN_TASK_ELEMENTS: usize = 1 << 16;

@@ -6,7 +6,7 @@ use super::super::conv::ConvGeometry;
 use super::super::scratch::for_chunks;
 use super::super::{Cpu, Layout};
 use super::axis::{Axis, LANES, Taps, axes, lanes};
-use crate::number::{Float, Number};
+use crate::number::{Arithmetic, Float};
 
 /// Elements of a task.
 const TASK_ELEMENTS: usize = 8 * 1024;

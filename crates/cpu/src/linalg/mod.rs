@@ -19,6 +19,7 @@
 //! ```
 
 mod cholesky;
+pub mod complex;
 mod lu;
 mod rotation;
 mod rows;

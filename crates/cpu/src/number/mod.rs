@@ -2,10 +2,10 @@
 //! compute as `f32`.
 //!
 //! ```
-//! use thalweg_cpu::number::{Float, Number};
+//! use thalweg_cpu::number::{Arithmetic, Float};
 //! use thalweg_tensor::half::f16;
 //!
-//! assert_eq!(Number::add(250u8, 10), 4);
+//! assert_eq!(Arithmetic::add(250u8, 10), 4);
 //!
 //! // A function for all floats: it computes in `f32` for halves.
 //! fn root<T: Float>(x: T) -> T {
@@ -18,11 +18,12 @@
 
 use half::{bf16, f16};
 use thalweg_tensor::Element;
+use thalweg_tensor::num_complex::Complex;
 
 pub mod single;
 
-/// A numeric element.
-pub trait Number: Element + PartialOrd {
+/// An element that can be added and multiplied: a real or a complex number.
+pub trait Arithmetic: Element {
     /// 0.
     const ZERO: Self;
     /// 1.
@@ -33,6 +34,17 @@ pub trait Number: Element + PartialOrd {
     fn sub(self, other: Self) -> Self;
     /// The product; of integers, modulo their range.
     fn mul(self, other: Self) -> Self;
+    /// This, divided by a count: rounded, and truncated to an integer, once.
+    fn divided(self, count: usize) -> Self;
+    /// The complex conjugate; of a real number, the number itself.
+    #[inline(always)]
+    fn conj(self) -> Self {
+        self
+    }
+}
+
+/// A real number.
+pub trait Number: Arithmetic + PartialOrd {
     /// As an `f64`, rounded where it must be.
     fn to_f64(self) -> f64;
     /// From an `f64`, rounded to the nearest; integers truncate and saturate.
@@ -98,7 +110,7 @@ pub trait Wide:
 
 macro_rules! ints {
     ($($t:ty)*) => {$(
-        impl Number for $t {
+        impl Arithmetic for $t {
             const ZERO: $t = 0;
             const ONE: $t = 1;
             #[inline(always)]
@@ -107,6 +119,10 @@ macro_rules! ints {
             fn sub(self, other: $t) -> $t { self.wrapping_sub(other) }
             #[inline(always)]
             fn mul(self, other: $t) -> $t { self.wrapping_mul(other) }
+            #[inline(always)]
+            fn divided(self, count: usize) -> $t { (self as f64 / count as f64) as $t }
+        }
+        impl Number for $t {
             #[inline(always)]
             fn to_f64(self) -> f64 { self as f64 }
             #[inline(always)]
@@ -119,7 +135,7 @@ ints! { i8 i16 i32 i64 u8 u16 u32 u64 }
 
 macro_rules! wide {
     ($($t:ident: $exp:path, $exp_m1:path, $ln:path, $ln_1p:path, $tanh:path;)*) => {$(
-        impl Number for $t {
+        impl Arithmetic for $t {
             const ZERO: $t = 0.0;
             const ONE: $t = 1.0;
             #[inline(always)]
@@ -128,6 +144,10 @@ macro_rules! wide {
             fn sub(self, other: $t) -> $t { self - other }
             #[inline(always)]
             fn mul(self, other: $t) -> $t { self * other }
+            #[inline(always)]
+            fn divided(self, count: usize) -> $t { (f64::from(self) / count as f64) as $t }
+        }
+        impl Number for $t {
             #[inline(always)]
             fn to_f64(self) -> f64 { self as f64 }
             #[inline(always)]
@@ -175,7 +195,7 @@ wide! {
 
 macro_rules! halves {
     ($($t:ident)*) => {$(
-        impl Number for $t {
+        impl Arithmetic for $t {
             const ZERO: $t = $t::ZERO;
             const ONE: $t = $t::ONE;
             #[inline(always)]
@@ -184,6 +204,10 @@ macro_rules! halves {
             fn sub(self, other: $t) -> $t { $t::from_f32(self.to_f32() - other.to_f32()) }
             #[inline(always)]
             fn mul(self, other: $t) -> $t { $t::from_f32(self.to_f32() * other.to_f32()) }
+            #[inline(always)]
+            fn divided(self, count: usize) -> $t { $t::from_f64(self.to_f64() / count as f64) }
+        }
+        impl Number for $t {
             #[inline(always)]
             fn to_f64(self) -> f64 { $t::to_f64(self) }
             #[inline(always)]
@@ -200,3 +224,24 @@ macro_rules! halves {
 }
 
 halves! { f16 bf16 }
+
+macro_rules! complex {
+    ($($t:ident)*) => {$(
+        impl Arithmetic for Complex<$t> {
+            const ZERO: Self = Complex::new(0.0, 0.0);
+            const ONE: Self = Complex::new(1.0, 0.0);
+            #[inline(always)]
+            fn add(self, other: Self) -> Self { self + other }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self { self - other }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self { self * other }
+            #[inline(always)]
+            fn divided(self, count: usize) -> Self { self / count as $t }
+            #[inline(always)]
+            fn conj(self) -> Self { Complex::conj(&self) }
+        }
+    )*};
+}
+
+complex! { f32 f64 }

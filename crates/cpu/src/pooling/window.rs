@@ -4,7 +4,7 @@ use crate::parallel::Disjoint;
 #[cfg(target_arch = "x86_64")]
 use thalweg_tensor::DType;
 
-use crate::number::{Float, Number};
+use crate::number::{Arithmetic, Float, Number};
 
 /// Channels that are computed side by side.
 const LANES: usize = 16;

@@ -3,7 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use crate::number::Number;
+use crate::number::{Arithmetic, Number};
 
 /// A vector register's worth of numbers.
 ///
@@ -77,11 +77,15 @@ impl<T: Number, const N: usize> Vector for Lanes<T, N> {
     }
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
-        Lanes(std::array::from_fn(|i| Number::add(self.0[i], other.0[i])))
+        Lanes(std::array::from_fn(|i| {
+            Arithmetic::add(self.0[i], other.0[i])
+        }))
     }
     #[inline(always)]
     unsafe fn mul(self, other: Self) -> Self {
-        Lanes(std::array::from_fn(|i| Number::mul(self.0[i], other.0[i])))
+        Lanes(std::array::from_fn(|i| {
+            Arithmetic::mul(self.0[i], other.0[i])
+        }))
     }
     #[inline(always)]
     unsafe fn at_least(self, floor: Self) -> Self {
@@ -96,7 +100,7 @@ impl<T: Number, const N: usize> Vector for Lanes<T, N> {
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
         Lanes(std::array::from_fn(|i| {
-            Number::add(Number::mul(self.0[i], factor.0[i]), term.0[i])
+            Arithmetic::add(Arithmetic::mul(self.0[i], factor.0[i]), term.0[i])
         }))
     }
 }

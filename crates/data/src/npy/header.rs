@@ -92,7 +92,7 @@ impl Dictionary {
 }
 
 /// NumPy's names of the dtypes. Elements of one byte have no byte order.
-const DTYPES: [(DType, &str); 12] = [
+const DTYPES: [(DType, &str); 14] = [
     (DType::Bool, "|b1"),
     (DType::I8, "|i1"),
     (DType::U8, "|u1"),
@@ -105,6 +105,8 @@ const DTYPES: [(DType, &str); 12] = [
     (DType::U16, "<u2"),
     (DType::U32, "<u4"),
     (DType::U64, "<u8"),
+    (DType::C64, "<c8"),
+    (DType::C128, "<c16"),
 ];
 
 fn dtype(descr: &str) -> Option<DType> {

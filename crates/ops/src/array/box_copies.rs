@@ -5,7 +5,7 @@ use thalweg_device::gpu::{Arg, Launches};
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 
-use crate::support::raw_elements::{input_as, output_as};
+use crate::support::raw_elements::{by_size, input_as, output_as};
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
 
 /// Source of a box's elements.
@@ -62,13 +62,7 @@ impl BoxCopies {
             elements,
             parts,
         } = self;
-        match dtype.size() {
-            1 => Ok(copy_kernel::<u8>(dtype, elements, parts)),
-            2 => Ok(copy_kernel::<u16>(dtype, elements, parts)),
-            4 => Ok(copy_kernel::<u32>(dtype, elements, parts)),
-            8 => Ok(copy_kernel::<u64>(dtype, elements, parts)),
-            _ => Err(KernelError::DType(dtype)),
-        }
+        by_size!(dtype, T => Ok(copy_kernel::<T>(dtype, elements, parts)))
     }
 
     /// GPU launches.

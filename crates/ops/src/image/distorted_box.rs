@@ -244,7 +244,7 @@ pub(crate) static RANDOM_CROP: Op = Op {
     },
     kernels: &[cpu(|p| {
         as_uints(p, &[0], &[0], &|p| {
-            dispatch!(p.dtype(0), [U8 U16 U32 U64], T => crop::<T>(p), else
+            dispatch!(p.dtype(0), SIZES, T => crop::<T>(p), else
                 Err(KernelError::DType(p.dtype(0))))
         })
     })],

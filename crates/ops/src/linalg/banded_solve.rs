@@ -8,7 +8,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::dispatch;
 
 use super::each_matrix::{EachMatrix, each_matrix, product};
-use super::matrices::{DTYPE, joined, matrices, sum_batches};
+use super::matrices::{REAL, joined, matrices, sum_batches};
 use super::matrix_nodes::product as matmul;
 use super::solve_shape::{expect_rows, triangle_of};
 use crate::array::{ArrayOps, SourceOps};
@@ -94,7 +94,7 @@ pub(crate) static BANDED_TRIANGULAR_SOLVE: Op = Op {
         summary: "The solutions of systems of linear equations with triangular matrices, of which some diagonals are given, over batches that broadcast.",
         inputs: &[arg("matrix", "T"), arg("rhs", "T")],
         outputs: &[arg("output", "T")],
-        attrs: &[bool_attr("lower", true), bool_attr("adjoint", false), DTYPE],
+        attrs: &[bool_attr("lower", true), bool_attr("adjoint", false), REAL],
         shape,
         gradient: Gradient::Rule(gradient),
         ..OpDef::EMPTY

@@ -83,7 +83,15 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let pairs = (0..count)
         .map(|i| [matrix_at(i, &batch, x), matrix_at(i, &batch, y)])
         .collect();
-    gemm::prepare(p, GemmBatches { gemm, pairs })
+    let conjugated = ["adj_x", "adj_y"].map(|attr| p.node.attrs.bool(attr));
+    gemm::prepare(
+        p,
+        GemmBatches {
+            gemm,
+            pairs,
+            conjugated,
+        },
+    )
 }
 
 fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
@@ -92,7 +100,7 @@ fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 }
 
 const ATTRS: &[AttrDef] = &[
-    type_attr("T", DType::NUMBERS),
+    type_attr("T", DType::ALL_NUMBERS),
     bool_attr("adj_x", false),
     bool_attr("adj_y", false),
     bool_attr("grad_x", false),
@@ -151,6 +159,8 @@ const FACTOR_DTYPES: &[DType] = &[
     DType::I16,
     DType::I32,
     DType::I64,
+    DType::C64,
+    DType::C128,
 ];
 
 /// Dtypes that are multiplied without conversion.
@@ -162,6 +172,8 @@ const OUTPUT_DTYPES: &[DType] = &[
     DType::I16,
     DType::I32,
     DType::I64,
+    DType::C64,
+    DType::C128,
 ];
 
 /// Like [`BATCH_MAT_MUL_V2`], with separate attributes for the dtypes of the factors and output, which must be equal.

@@ -8,7 +8,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::dispatch;
 
 use super::each_matrix::{EachMatrix, MatrixCx, each_matrix, product};
-use super::matrices::{DTYPE, joined, square};
+use super::matrices::{REAL, joined, square};
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     cx.same(0, 1)?;
@@ -74,7 +74,7 @@ const DEF: OpDef = OpDef {
     summary: "The gradients of positive definite matrices from those of their Cholesky factors.",
     inputs: &[arg("l", "T"), arg("grad", "T")],
     outputs: &[arg("output", "T")],
-    attrs: &[DTYPE],
+    attrs: &[REAL],
     shape,
     gradient: Gradient::Missing,
     ..OpDef::EMPTY

@@ -1,12 +1,11 @@
 //! Cross.
 
 use smallvec::smallvec;
+use thalweg_cpu::number::Arithmetic;
 use thalweg_device::{KernelError, Op, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
-
-use thalweg_cpu::number::Number;
 
 /// Cross product of vectors of three elements.
 pub(crate) static CROSS: Op = Op {

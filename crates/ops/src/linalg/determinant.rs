@@ -2,16 +2,18 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::isa::Isa;
-use thalweg_cpu::linalg::lu;
+use thalweg_cpu::linalg::{complex, lu};
 use thalweg_cpu::number::Wide;
-use thalweg_device::{Kernel, KernelError, Op, Prepare, cpu};
+use thalweg_device::{Kernel, Op, Prepare, cpu};
 use thalweg_graph::op::{Gradient, arg};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::dispatch;
+use thalweg_tensor::num_complex::Complex;
 
-use super::each_matrix::{EachMatrix, each_matrix, product};
+use super::each_matrix::{EachMatrix, each_matrix, in_complex, product};
 use super::matrices::{DTYPE, square};
 use crate::array::ArrayOps;
+use crate::support::gradient_nodes::conj;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (batch, _) = square(cx, 0)?;
@@ -42,6 +44,26 @@ fn sign_and_log<T: Wide>(isa: Isa, n: usize, a: &[T], factors: &mut [T]) -> (T, 
     }
 }
 
+/// As [`sign_and_log`], of complex numbers: the sign is the number of length 1 in the direction of the determinant.
+fn complex_sign_and_log(
+    n: usize,
+    a: &[Complex<f64>],
+    factors: &mut [Complex<f64>],
+) -> (Complex<f64>, f64) {
+    factors.copy_from_slice(a);
+    let (mut sign, mut log) = (Complex::from(1.0), 0.0);
+    complex::lu(n, factors, &mut |_, _| sign = -sign);
+    for &pivot in factors.iter().step_by(n + 1) {
+        let size = pivot.norm();
+        if size == 0.0 {
+            return (Complex::ZERO, f64::NEG_INFINITY);
+        }
+        sign *= pivot / size;
+        log += size.ln();
+    }
+    (sign, log)
+}
+
 fn form<const O: usize>(p: &Prepare<'_>, n: usize) -> EachMatrix<1, O> {
     EachMatrix {
         inputs: [2],
@@ -64,7 +86,7 @@ const DEF: OpDef = OpDef {
     outputs: &[arg("output", "T")],
     attrs: &[DTYPE],
     shape,
-    gradient: Gradient::Rule(|g| smallvec![Some(inverses(g, g.grad() * g.output(0)))]),
+    gradient: Gradient::Rule(|g| smallvec![Some(inverses(g, g.grad() * conj(g.output(0))))]),
     ..OpDef::EMPTY
 };
 
@@ -75,7 +97,14 @@ const KERNELS: &[Kernel] = &[cpu(|p| {
         let (sign, log) = sign_and_log(cx.isa, n, a, cx.scratch);
         out[0] = sign * Wide::exp(log);
         Ok(())
-    }), else Err(KernelError::DType(p.dtype(0))))
+    }), else in_complex(p, &[0], &[0], &|p| {
+        each_matrix::<Complex<f64>, 1, 1>(p, form(p, n), move |cx| {
+            let ([a], [out]) = (cx.inputs, cx.outputs);
+            let (sign, log) = complex_sign_and_log(n, a, cx.scratch);
+            out[0] = sign * log.exp();
+            Ok(())
+        })
+    }))
 })];
 
 /// Determinants.
@@ -108,6 +137,13 @@ pub(crate) static LOG_MATRIX_DETERMINANT: Op = Op {
             let ([a], [sign, log]) = (cx.inputs, cx.outputs);
             (sign[0], log[0]) = sign_and_log(cx.isa, n, a, cx.scratch);
             Ok(())
-        }), else Err(KernelError::DType(p.dtype(0))))
+        }), else in_complex(p, &[0], &[0, 1], &|p| {
+            each_matrix::<Complex<f64>, 1, 2>(p, form(p, n), move |cx| {
+                let ([a], [sign, log]) = (cx.inputs, cx.outputs);
+                let (own, size) = complex_sign_and_log(n, a, cx.scratch);
+                (sign[0], log[0]) = (own, size.into());
+                Ok(())
+            })
+        }))
     })],
 };

@@ -6,16 +6,17 @@ use std::sync::{Mutex, PoisonError};
 use bytemuck::Pod;
 use smallvec::SmallVec;
 use thalweg_cpu::Isa;
-use thalweg_cpu::number::Wide;
 use thalweg_cpu::parallel::Disjoint;
 use thalweg_cpu::scratch::{Scratch, for_lanes, lanes_scratch};
 use thalweg_device::{KernelCx, KernelError, Operand, Prepare, Prepared};
-use thalweg_tensor::Dims;
 use thalweg_tensor::shape::{checked_elements, elements};
+use thalweg_tensor::{DType, Dims, Element};
 
 use super::matrices::matrix_at;
+use crate::support::widened::widened;
 
 /// The parts of the operands of a node that belong to one matrix of the batch.
+#[derive(Clone, Copy)]
 pub(super) struct EachMatrix<const I: usize, const O: usize> {
     /// For each input, the number of its last dimensions that do. Those before them broadcast.
     pub inputs: [usize; I],
@@ -51,7 +52,7 @@ fn too_large() -> KernelError {
 
 /// A kernel that calls `body` for each matrix of the batch of output 0. The node fails with the error of the first matrix
 /// that has one.
-pub(super) fn each_matrix<T: Wide + Pod, const I: usize, const O: usize>(
+pub(super) fn each_matrix<T: Element + Pod, const I: usize, const O: usize>(
     p: &Prepare<'_>,
     form: EachMatrix<I, O>,
     body: impl Fn(MatrixCx<'_, T, I, O>) -> Result<(), &'static str> + Send + Sync + 'static,
@@ -121,6 +122,19 @@ pub(super) fn each_matrix<T: Wide + Pod, const I: usize, const O: usize>(
     };
     let work = form.work.saturating_mul(count);
     Ok(Prepared::new(work, run).with_scratch(scratch))
+}
+
+/// The kernel that `prepare` makes for matrices of complex numbers: those of `c64` are widened.
+pub(super) fn in_complex(
+    p: &Prepare<'_>,
+    inputs: &'static [usize],
+    outputs: &'static [usize],
+    prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
+) -> Result<Prepared, KernelError> {
+    match p.dtype(0) {
+        DType::C64 | DType::C128 => widened(p, inputs, outputs, prepare),
+        other => Err(KernelError::DType(other)),
+    }
 }
 
 /// The product of dimensions, as an estimate of work.

@@ -13,14 +13,15 @@ use thalweg_graph::{AttrKind, GradCx, OpDef, Output};
 use thalweg_tensor::{DType, dispatch};
 
 use super::equation::{self, Equation, Label, LabelSizes, Term};
-use super::gemm::int_gemm;
+use super::gemm::plain_gemm;
 use crate::math::broadcast::sum_to;
 use crate::support::constants::ints;
 use crate::support::cpu::slice_cpu;
+use crate::support::gradient_nodes::conj;
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
 use thalweg_cpu::Epilogue;
 use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 
 /// Sum of products by an equation.
 pub(crate) static EINSUM: Op = Op {
@@ -32,7 +33,7 @@ pub(crate) static EINSUM: Op = Op {
         attrs: &[
             attr("equation", AttrKind::Str),
             count_attr("N"),
-            type_attr("T", DType::NUMBERS),
+            type_attr("T", DType::ALL_NUMBERS),
         ],
         shape: equation::shape,
         gradient: Gradient::Rule(gradient),
@@ -42,9 +43,9 @@ pub(crate) static EINSUM: Op = Op {
         dispatch!(p.dtype(0), [F16 BF16 F32 F64], T => prepare::<T>(p, GemmKernel {
             scratch: |p, product| gemm_scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), product),
             run: |cx, product, a, b, c, scratch| gemm(slice_cpu(cx.cpu()), product, [a, b], None, Epilogue::default(), c, scratch),
-        }), else dispatch!(p.dtype(0), [I32 I64], T => prepare::<T>(p, GemmKernel {
+        }), else dispatch!(p.dtype(0), [I32 I64 C64 C128], T => prepare::<T>(p, GemmKernel {
             scratch: |_, _| 0,
-            run: |cx, product, a, b, c, _| int_gemm(cx.pool(), product, a, b, c),
+            run: |cx, product, a, b, c, _| plain_gemm(cx.pool(), product, [false; 2], a, b, c),
         }), else Err(KernelError::DType(p.dtype(0)))))
     })
     .only(&[(
@@ -56,6 +57,8 @@ pub(crate) static EINSUM: Op = Op {
             DType::F64,
             DType::I32,
             DType::I64,
+            DType::C64,
+            DType::C128,
         ],
     )])],
 };
@@ -172,7 +175,7 @@ fn axes(
     labels.iter().zip(&dense).map(axis).collect()
 }
 
-fn prepare<T: Number + Pod>(
+fn prepare<T: Arithmetic + Pod>(
     p: &Prepare<'_>,
     multiply: GemmKernel<T>,
 ) -> Result<Prepared, KernelError> {
@@ -272,7 +275,7 @@ fn prepare<T: Number + Pod>(
 }
 
 /// Elements of input `i` in order.
-fn transpose<'a, T: Number + Pod>(
+fn transpose<'a, T: Arithmetic + Pod>(
     cx: &KernelCx<'a>,
     order: &Transposed,
     i: usize,
@@ -344,7 +347,10 @@ fn input_gradient<'g>(g: &GradCx<'_, 'g>, equation: &Equation, i: usize) -> Outp
     // Labels that occur elsewhere: the ellipsis first, and each letter once.
     let out = equation.output.text();
     let mut dx = match other {
-        Some((term, y)) => einsum(&format!("{out},{}->{found}", term.text()), &[g.grad(), y]),
+        Some((term, y)) => einsum(
+            &format!("{out},{}->{found}", term.text()),
+            &[g.grad(), conj(y)],
+        ),
         None => einsum(&format!("{out}->{found}"), &[g.grad()]),
     };
     if own.after.is_some() {

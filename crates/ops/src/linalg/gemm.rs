@@ -5,16 +5,17 @@ use thalweg_cpu::parallel::for_chunks;
 use thalweg_cpu::thread_pool::ThreadPool;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::InferError;
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, Shape};
 
 use crate::support::cpu::slice_cpu;
 use crate::support::epilogue::FusedOps;
 use thalweg_cpu::gemm;
 use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 
 /// Dtypes with a kernel.
-pub(super) const DTYPES: &[(&str, &[DType])] = &[("T", DType::NUMBERS)];
+pub(super) const DTYPES: &[(&str, &[DType])] = &[("T", DType::ALL_NUMBERS)];
 
 /// Checks that the inner dimensions `ka` of `a` and `kb` of `b` are equal, as far as they are known.
 pub(super) fn expect_inner(
@@ -40,6 +41,8 @@ pub(super) struct GemmBatches {
     pub(super) gemm: Gemm,
     /// For each matrix of the output: the index of the matrix of each input.
     pub(super) pairs: Vec<[usize; 2]>,
+    /// `true` for an input whose complex numbers are conjugated.
+    pub(super) conjugated: [bool; 2],
 }
 
 /// GEMM of the matrices in the last two dimensions of inputs of these dimensions.
@@ -70,14 +73,16 @@ pub(super) fn prepare(p: &Prepare<'_>, batches: GemmBatches) -> Result<Prepared,
         DType::F64 => Ok(floats::<f64>(p, batches, FusedOps::NONE)),
         DType::F16 => Ok(floats::<f16>(p, batches, FusedOps::NONE)),
         DType::BF16 => Ok(floats::<bf16>(p, batches, FusedOps::NONE)),
-        DType::I8 => Ok(ints::<i8>(p, batches)),
-        DType::I16 => Ok(ints::<i16>(p, batches)),
-        DType::I32 => Ok(ints::<i32>(p, batches)),
-        DType::I64 => Ok(ints::<i64>(p, batches)),
-        DType::U8 => Ok(ints::<u8>(p, batches)),
-        DType::U16 => Ok(ints::<u16>(p, batches)),
-        DType::U32 => Ok(ints::<u32>(p, batches)),
-        DType::U64 => Ok(ints::<u64>(p, batches)),
+        DType::I8 => Ok(plain::<i8>(p, batches)),
+        DType::I16 => Ok(plain::<i16>(p, batches)),
+        DType::I32 => Ok(plain::<i32>(p, batches)),
+        DType::I64 => Ok(plain::<i64>(p, batches)),
+        DType::U8 => Ok(plain::<u8>(p, batches)),
+        DType::U16 => Ok(plain::<u16>(p, batches)),
+        DType::U32 => Ok(plain::<u32>(p, batches)),
+        DType::U64 => Ok(plain::<u64>(p, batches)),
+        DType::C64 => Ok(plain::<Complex<f32>>(p, batches)),
+        DType::C128 => Ok(plain::<Complex<f64>>(p, batches)),
         other => Err(KernelError::DType(other)),
     }
 }
@@ -103,6 +108,7 @@ pub(super) fn with_epilogue(
     let batches = GemmBatches {
         gemm,
         pairs: vec![[0, 0]],
+        conjugated: [false; 2],
     };
     match p.dtype(0) {
         DType::F32 => Ok(floats::<f32>(p, batches, ops)),
@@ -143,35 +149,44 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
     .with_cost(cost)
 }
 
-/// Integers wrap, as in all integer arithmetic.
-fn ints<T: Number>(_: &Prepare<'_>, batches: GemmBatches) -> Prepared {
+/// Kernel of integers, which wrap as in all integer arithmetic, and of complex numbers.
+fn plain<T: Arithmetic>(_: &Prepare<'_>, batches: GemmBatches) -> Prepared {
     let (cost, p) = (cost(&batches), batches.gemm);
     Prepared::new(0, move |cx| {
-        for_each_gemm::<T>(cx, &batches, |a, b, c| int_gemm(cx.pool(), &p, a, b, c))
+        for_each_gemm::<T>(cx, &batches, |a, b, c| {
+            plain_gemm(cx.pool(), &p, batches.conjugated, a, b, c)
+        })
     })
     .with_cost(cost.saturating_mul(10))
 }
 
-/// `c = a b` of integers.
-pub(super) fn int_gemm<T: Number>(pool: &ThreadPool, p: &Gemm, a: &[T], b: &[T], c: &mut [T]) {
+/// `c = a b`, row by row.
+pub(super) fn plain_gemm<T: Arithmetic>(
+    pool: &ThreadPool,
+    p: &Gemm,
+    conjugated: [bool; 2],
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+) {
+    let [of_a, of_b] = conjugated.map(|conj| move |x: T| if conj { x.conj() } else { x });
     for_chunks(pool, c, p.n, &|row, c| {
         c.fill(T::ZERO);
         for i in 0..p.k {
-            let x = if p.transpose_a {
-                a[i * p.m + row]
-            } else {
-                a[row * p.k + i]
-            };
+            let x = of_a(match p.transpose_a {
+                true => a[i * p.m + row],
+                false => a[row * p.k + i],
+            });
             if p.transpose_b {
                 let column = b[i..].iter().step_by(p.k);
                 c.iter_mut()
                     .zip(column)
-                    .for_each(|(c, &y)| *c = c.add(x.mul(y)));
+                    .for_each(|(c, &y)| *c = c.add(x.mul(of_b(y))));
             } else {
                 let row = &b[i * p.n..][..p.n];
                 c.iter_mut()
                     .zip(row)
-                    .for_each(|(c, &y)| *c = c.add(x.mul(y)));
+                    .for_each(|(c, &y)| *c = c.add(x.mul(of_b(y))));
             }
         }
     });

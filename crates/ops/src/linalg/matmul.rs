@@ -10,6 +10,7 @@ use thalweg_tensor::{DType, Shape};
 use super::build::LinalgOps;
 use super::gemm::{self, GemmBatches};
 use crate::support::epilogue::{ARGS, DTYPES, FUSED_OPS, FusedOps, NUM_ARGS};
+use crate::support::gradient_nodes::conj;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (a, b) = (cx.ranked(0, 2)?, cx.ranked(1, 2)?);
@@ -30,13 +31,13 @@ pub(crate) static MAT_MUL: Op = Op {
         attrs: &[
             bool_attr("transpose_a", false),
             bool_attr("transpose_b", false),
-            type_attr("T", DType::NUMBERS),
+            type_attr("T", DType::ALL_NUMBERS),
             bool_attr("grad_a", false),
             bool_attr("grad_b", false),
         ],
         shape,
         gradient: Gradient::Rule(|g| {
-            let (a, b, dy) = (g.input(0), g.input(1), g.grad());
+            let (a, b, dy) = (conj(g.input(0)), conj(g.input(1)), g.grad());
             let (ta, tb) = (g.attrs().bool("transpose_a"), g.attrs().bool("transpose_b"));
             let [da, db] = match (ta, tb) {
                 (false, false) => [dy.matmul_t(b, false, true), a.matmul_t(dy, true, false)],
@@ -51,7 +52,14 @@ pub(crate) static MAT_MUL: Op = Op {
     kernels: &[
         cpu(|p| {
             let (gemm, pairs) = (gemm_of(p)?, vec![[0, 0]]);
-            gemm::prepare(p, GemmBatches { gemm, pairs })
+            gemm::prepare(
+                p,
+                GemmBatches {
+                    gemm,
+                    pairs,
+                    conjugated: [false; 2],
+                },
+            )
         })
         .only(gemm::DTYPES),
         gpu(|p| crate::gpu::gemm(p, gemm_of(p)?, [&[]; 3])).only(gemm::DTYPES),

@@ -8,7 +8,10 @@ use crate::support::constants::{ints, shape_of};
 use crate::support::shape_inputs::{checked_shape, invalid_value};
 
 /// The dtype attribute of ops that compute in `f32` and `f64`.
-pub(super) const DTYPE: AttrDef = type_attr("T", &[DType::F32, DType::F64]);
+pub(super) const REAL: AttrDef = type_attr("T", &[DType::F32, DType::F64]);
+/// The dtype attribute of ops that compute in `f32`, `f64`, and of complex numbers in `Complex<f64>`.
+pub(super) const DTYPE: AttrDef =
+    type_attr("T", &[DType::F32, DType::F64, DType::C64, DType::C128]);
 
 /// Dimensions before the last two, if the rank is known.
 pub(super) fn batch_dims(shape: &Shape) -> Shape {

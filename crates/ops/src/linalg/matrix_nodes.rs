@@ -6,19 +6,19 @@ use thalweg_tensor::DType;
 use super::build::LinalgOps;
 use crate::array::{ArrayOps, Rest};
 use crate::support::constants::ints;
-use crate::support::gradient_nodes::int_scalar;
+use crate::support::gradient_nodes::{conj, int_scalar};
 
-/// The matrices, transposed.
+/// The matrices, transposed; of complex numbers, their conjugates.
 pub(super) fn adjoint(x: Output<'_>) -> Output<'_> {
     let graph = x.graph();
     match x.shape().rank().and_then(|rank| i32::try_from(rank).ok()) {
         Some(rank) if rank >= 2 => {
             let mut axes: Vec<i32> = (0..rank).collect();
             axes.swap(rank as usize - 2, rank as usize - 1);
-            x.transpose(ints(graph, &axes))
+            conj(x).transpose(ints(graph, &axes))
         }
         _ => {
-            let node = graph.op("Einsum").inputs([x]);
+            let node = graph.op("Einsum").inputs([conj(x)]);
             node.attr("equation", "...ij->...ji").output()
         }
     }

@@ -1,13 +1,14 @@
 //! Qr: QR decompositions.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Wide;
+use thalweg_cpu::isa::Isa;
+use thalweg_cpu::linalg::complex;
 use thalweg_cpu::qr::{Qr, qr};
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::{checked_elements, elements};
-use thalweg_tensor::{DType, Shape, dispatch};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::qr_gradient::qr_gradient;
 use crate::support::widened::widened;
@@ -53,23 +54,33 @@ pub(crate) static QR: Op = Op {
         outputs: &[arg("q", "T"), arg("r", "T")],
         attrs: &[
             bool_attr("full_matrices", false),
-            type_attr("T", &[DType::F16, DType::F32, DType::F64]),
+            type_attr(
+                "T",
+                &[DType::F16, DType::F32, DType::F64, DType::C64, DType::C128],
+            ),
         ],
         shape,
         gradient: Gradient::Rule(|g| smallvec![Some(qr_gradient(g))]),
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        widened(
-            p,
-            &[0],
-            &[0, 1],
-            &|p| dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p), else Err(KernelError::DType(p.dtype(0)))),
-        )
+        widened(p, &[0], &[0, 1], &|p| {
+            dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p, Qr::scratch, qr), else match p.dtype(0) {
+                DType::C128 => kernel(p, complex::qr_scratch, |_, g, a, q, r, scratch| complex::qr(g, a, q, r, scratch)),
+                other => Err(KernelError::DType(other)),
+            })
+        })
     })],
 };
 
-fn kernel<T: Wide>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+/// Function that decomposes a matrix.
+type QrFn<T> = fn(Isa, &Qr, &[T], &mut [T], &mut [T], &mut [T]);
+
+fn kernel<T: Element>(
+    p: &Prepare<'_>,
+    scratch: fn(&Qr) -> Option<usize>,
+    qr: QrFn<T>,
+) -> Result<Prepared, KernelError> {
     let &[ref batch @ .., rows, columns] = p.dims(0) else {
         return Err(KernelError::Argument("a matrix"));
     };
@@ -81,7 +92,7 @@ fn kernel<T: Wide>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     };
     let inner = g.inner();
     let a_lot = || KernelError::Invalid(format!("a matrix of {rows} x {columns} is too large"));
-    let scratch = g.scratch().ok_or_else(a_lot)?;
+    let scratch = scratch(&g).ok_or_else(a_lot)?;
     let bytes = scratch.checked_mul(size_of::<T>()).ok_or_else(a_lot)?;
     // Without columns q is empty, and so is r.
     let matrices = match inner {

@@ -1,14 +1,17 @@
 //! SelfAdjointEigV2, SelfAdjointEig, and their older names.
 
+use bytemuck::Pod;
 use smallvec::smallvec;
-use thalweg_cpu::linalg::{symmetric_eigen, symmetric_eigen_scratch};
+use thalweg_cpu::isa::Isa;
+use thalweg_cpu::linalg::{complex, symmetric_eigen, symmetric_eigen_scratch};
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, bool_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
-use thalweg_tensor::{Shape, dispatch};
+use thalweg_tensor::num_complex::Complex;
+use thalweg_tensor::{Element, Shape, dispatch};
 
-use super::each_matrix::{EachMatrix, each_matrix, product};
-use super::matrices::{DTYPE, checked_join, joined, square};
+use super::each_matrix::{EachMatrix, each_matrix, in_complex, product};
+use super::matrices::{DTYPE, REAL, checked_join, joined, square};
 use super::matrix_nodes::{
     adjoint, band_part, diag, diag_part, inverse_differences, product as matmul, set_diag,
 };
@@ -52,23 +55,54 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
 const ERROR: &str =
     "Self-adjoint eigen decomposition was not successful. The input might not be valid.";
 
+/// Function that computes the eigenvalues of a matrix, and its eigenvectors.
+type EigenFn<T> = fn(Isa, usize, &[T], &mut [T], Option<&mut [T]>, &mut [T]) -> bool;
+
+/// Elements of scratch memory of [`complex::hermitian_eigen`].
+fn hermitian_scratch(n: usize) -> Option<usize> {
+    n.checked_mul(n)?.checked_mul(2)
+}
+
+fn hermitian(
+    _: Isa,
+    n: usize,
+    a: &[Complex<f64>],
+    e: &mut [Complex<f64>],
+    v: Option<&mut [Complex<f64>]>,
+    scratch: &mut [Complex<f64>],
+) -> bool {
+    complex::hermitian_eigen(n, a, e, v, scratch)
+}
+
 fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let n = p.dims(0).last().copied().unwrap_or(0);
     let vectors = p.node.attrs.bool("compute_v");
-    let (scratch, work) = (symmetric_eigen_scratch(n, vectors), product(&[n, n, n, 4]));
-    let dtype = p.dtype(0);
-    if vectors {
+    let scratch = symmetric_eigen_scratch(n, vectors);
+    dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p, symmetric_eigen, scratch), else {
+        let outputs: &'static [usize] = if vectors { &[0, 1] } else { &[0] };
+        in_complex(p, &[0], outputs, &|p| kernel(p, hermitian, hermitian_scratch(n)))
+    })
+}
+
+fn kernel<T: Element + Pod>(
+    p: &Prepare<'_>,
+    eigen: EigenFn<T>,
+    scratch: Option<usize>,
+) -> Result<Prepared, KernelError> {
+    let n = p.dims(0).last().copied().unwrap_or(0);
+    let work = product(&[n, n, n, 4]);
+    if p.node.attrs.bool("compute_v") {
         let form = EachMatrix {
             inputs: [2],
             outputs: [1, 2],
             scratch,
             work,
         };
-        return dispatch!(dtype, [F32 F64], T => each_matrix::<T, 1, 2>(p, form, move |cx| {
+        return each_matrix::<T, 1, 2>(p, form, move |cx| {
             let ([a], [e, v]) = (cx.inputs, cx.outputs);
-            let converged = symmetric_eigen(cx.isa, n, a, e, Some(v), cx.scratch);
+            let converged = eigen(cx.isa, n, a, e, Some(v), cx.scratch);
             converged.then_some(()).ok_or(ERROR)
-        }), else Err(KernelError::DType(dtype)));
+        });
     }
     let form = EachMatrix {
         inputs: [2],
@@ -76,11 +110,11 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         scratch,
         work,
     };
-    dispatch!(dtype, [F32 F64], T => each_matrix::<T, 1, 1>(p, form, move |cx| {
+    each_matrix::<T, 1, 1>(p, form, move |cx| {
         let ([a], [e]) = (cx.inputs, cx.outputs);
-        let converged = symmetric_eigen(cx.isa, n, a, e, None, cx.scratch);
+        let converged = eigen(cx.isa, n, a, e, None, cx.scratch);
         converged.then_some(()).ok_or(ERROR)
-    }), else Err(KernelError::DType(dtype)))
+    })
 }
 
 const DEF: OpDef = OpDef {
@@ -116,7 +150,7 @@ const FIRST_DEF: OpDef = OpDef {
     name: "SelfAdjointEig",
     summary: "The eigenvalues of symmetric matrices as a first row, and their eigenvectors below, as columns.",
     outputs: &[arg("output", "T")],
-    attrs: &[DTYPE],
+    attrs: &[REAL],
     shape: |cx| {
         let (batch, n) = square(cx, 0)?;
         let rows = n.map(|n| n.saturating_add(1));

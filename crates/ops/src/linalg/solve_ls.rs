@@ -11,7 +11,7 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::build::LinalgOps;
 use super::each_matrix::{EachMatrix, MatrixCx, each_matrix, product};
-use super::matrices::{DTYPE, checked_join, matrices, same_batch};
+use super::matrices::{REAL, checked_join, matrices, same_batch};
 use super::matrix_nodes::{adjoint, diag_part, product as matmul, set_diag};
 use super::solve_shape::expect_rows;
 use crate::array::ArrayOps;
@@ -234,7 +234,7 @@ const DEF: OpDef = OpDef {
         arg_of("l2_regularizer", DType::F64).host(),
     ],
     outputs: &[arg("output", "T")],
-    attrs: &[DTYPE, bool_attr("fast", true)],
+    attrs: &[REAL, bool_attr("fast", true)],
     shape,
     gradient: Gradient::Rule(gradient),
     ..OpDef::EMPTY

@@ -1,13 +1,16 @@
 //! Svd, BatchSvd.
 
+use bytemuck::Pod;
 use smallvec::smallvec;
-use thalweg_cpu::linalg::{Svd, svd};
+use thalweg_cpu::isa::Isa;
+use thalweg_cpu::linalg::{Svd, complex, svd};
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, bool_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
-use thalweg_tensor::{Shape, dispatch};
+use thalweg_tensor::num_complex::Complex;
+use thalweg_tensor::{Element, Shape, dispatch};
 
-use super::each_matrix::{EachMatrix, each_matrix, product};
+use super::each_matrix::{EachMatrix, each_matrix, in_complex, product};
 use super::matrices::{DTYPE, checked_join, joined, matrices};
 use super::svd_gradient::svd_gradient;
 
@@ -35,6 +38,20 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// Function that computes the singular values of a matrix, and its singular vectors.
+type SvdFn<T> = fn(Isa, &Svd, &[T], &mut [T], [&mut [T]; 2], &mut [T]) -> bool;
+
+fn of_complex(
+    _: Isa,
+    g: &Svd,
+    a: &[Complex<f64>],
+    s: &mut [Complex<f64>],
+    vectors: [&mut [Complex<f64>]; 2],
+    scratch: &mut [Complex<f64>],
+) -> bool {
+    complex::svd(g, a, s, vectors, scratch)
+}
+
 fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let &[.., rows, columns] = p.dims(0) else {
         return Err(KernelError::Argument("a matrix"));
@@ -47,23 +64,36 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         full,
         vectors,
     };
-    let (scratch, dtype) = (g.scratch(), p.dtype(0));
-    let work = product(&[rows, columns, g.values(), 50]);
-    if vectors {
+    dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p, g, svd, g.scratch(), T::NAN), else {
+        let outputs: &'static [usize] = if vectors { &[0, 1, 2] } else { &[0] };
+        let nan = Complex::new(f64::NAN, 0.0);
+        in_complex(p, &[0], outputs, &|p| kernel(p, g, of_complex, complex::svd_scratch(&g), nan))
+    })
+}
+
+fn kernel<T: Element + Pod>(
+    p: &Prepare<'_>,
+    g: Svd,
+    svd: SvdFn<T>,
+    scratch: Option<usize>,
+    nan: T,
+) -> Result<Prepared, KernelError> {
+    let work = product(&[g.rows, g.columns, g.values(), 50]);
+    if g.vectors {
         let form = EachMatrix {
             inputs: [2],
             outputs: [1, 2, 2],
             scratch,
             work,
         };
-        return dispatch!(dtype, [F32 F64], T => each_matrix::<T, 1, 3>(p, form, move |cx| {
+        return each_matrix::<T, 1, 3>(p, form, move |cx| {
             let ([a], [s, u, v]) = (cx.inputs, cx.outputs);
             // As in TensorFlow, matrices with NaNs and infinities are no error.
             if !svd(cx.isa, &g, a, s, [&mut *u, &mut *v], cx.scratch) {
-                [s, u, v].into_iter().for_each(|x| x.fill(T::NAN));
+                [s, u, v].into_iter().for_each(|x| x.fill(nan));
             }
             Ok(())
-        }), else Err(KernelError::DType(dtype)));
+        });
     }
     let form = EachMatrix {
         inputs: [2],
@@ -71,13 +101,13 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         scratch,
         work,
     };
-    dispatch!(dtype, [F32 F64], T => each_matrix::<T, 1, 1>(p, form, move |cx| {
+    each_matrix::<T, 1, 1>(p, form, move |cx| {
         let ([a], [s]) = (cx.inputs, cx.outputs);
         if !svd(cx.isa, &g, a, s, [&mut [], &mut []], cx.scratch) {
-            s.fill(T::NAN);
+            s.fill(nan);
         }
         Ok(())
-    }), else Err(KernelError::DType(dtype)))
+    })
 }
 
 const DEF: OpDef = OpDef {

@@ -8,7 +8,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{Shape, dispatch};
 
 use super::each_matrix::{EachMatrix, each_matrix, product};
-use super::matrices::{DTYPE, joined, matrices, same_batch};
+use super::matrices::{REAL, joined, matrices, same_batch};
 use super::matrix_nodes::adjoint;
 use super::solve_shape::expect_rows;
 use crate::array::{ArrayOps, Rest, SourceOps};
@@ -159,7 +159,7 @@ pub(crate) static TRIDIAGONAL_SOLVE: Op = Op {
         attrs: &[
             bool_attr("partial_pivoting", true),
             bool_attr("perturb_singular", false),
-            DTYPE,
+            REAL,
         ],
         shape: solve_shape,
         gradient: Gradient::Rule(solve_gradient),
@@ -180,7 +180,7 @@ pub(crate) static TRIDIAGONAL_MAT_MUL: Op = Op {
             arg("rhs", "T"),
         ],
         outputs: &[arg("output", "T")],
-        attrs: &[DTYPE],
+        attrs: &[REAL],
         shape: product_shape,
         gradient: Gradient::Rule(product_gradient),
         ..OpDef::EMPTY

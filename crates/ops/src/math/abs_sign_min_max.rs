@@ -7,7 +7,7 @@ use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
 
 use super::broadcast::sum_to;
-use super::define::{NUMBER, binary_op, unary_op};
+use super::define::{NUMBER, REAL_OR_COMPLEX, binary_op, unary_op};
 use crate::support::elementwise::{binary, computed, unary};
 
 /// `|x|`.
@@ -50,12 +50,13 @@ fn sign<T: Number>(x: T) -> T {
 pub(crate) static SIGN: Op = Op {
     def: unary_op(
         "Sign",
-        "-1, 0 or 1 for each element, by its sign; a NaN stays.",
-        NUMBER,
+        "-1, 0 or 1 for each element, by its sign; of a complex number, the one of the same direction and length 1. A NaN stays.",
+        REAL_OR_COMPLEX,
         Gradient::None,
     ),
     kernels: &[cpu(|p| {
-        computed!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, sign)), else Err(KernelError::DType(p.dtype(0))))
+        computed!(p.dtype(0), COMPLEX, T => Ok(unary::<T>(p, |x: T| if x == T::ZERO { x } else { x / x.norm() })), else
+        computed!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, sign)), else Err(KernelError::DType(p.dtype(0)))))
     })
     .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };

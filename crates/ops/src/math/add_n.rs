@@ -1,7 +1,7 @@
 //! AddN, AccumulateNV2.
 
 use smallvec::SmallVec;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, attr, count_attr, type_attr};
@@ -13,7 +13,7 @@ use crate::support::elementwise::CHUNK;
 use crate::support::shapes;
 
 /// Dtypes that can be added, including lists of tensors.
-const SUMMABLE: &[DType] = &DType::joined::<13>(DType::NUMBERS, &[DType::Variant]);
+const SUMMABLE: &[DType] = &DType::joined::<15>(DType::ALL_NUMBERS, &[DType::Variant]);
 
 /// Sum of any number of tensors.
 pub(crate) static ADD_N: Op = Op {
@@ -37,8 +37,8 @@ pub(crate) static ADD_N: Op = Op {
             Ok(vec![sum])
         })
         .only(&[("T", &[DType::Variant])]),
-        cpu(add_n).only(&[("T", DType::NUMBERS)]),
-        gpu(crate::gpu::add_n).only(&[("T", DType::NUMBERS)]),
+        cpu(add_n).only(&[("T", DType::ALL_NUMBERS)]),
+        gpu(crate::gpu::add_n).only(&[("T", DType::ALL_NUMBERS)]),
     ],
 };
 
@@ -51,7 +51,7 @@ pub(crate) static ACCUMULATE_N_V2: Op = Op {
         outputs: &[arg("sum", "T")],
         attrs: &[
             count_attr("N"),
-            type_attr("T", DType::NUMBERS),
+            type_attr("T", DType::ALL_NUMBERS),
             attr("shape", AttrKind::Shape),
         ],
         shape: |cx| {
@@ -80,10 +80,10 @@ pub(crate) static ACCUMULATE_N_V2: Op = Op {
 const INPUTS_PER_PASS: usize = 8;
 
 fn add_n(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(p.dtype(0), NUMBERS, T => Ok(sum_kernel::<T>(p)), else Err(KernelError::DType(p.dtype(0))))
+    dispatch!(p.dtype(0), ALL_NUMBERS, T => Ok(sum_kernel::<T>(p)), else Err(KernelError::DType(p.dtype(0))))
 }
 
-fn sum_kernel<T: Number>(p: &Prepare<'_>) -> Prepared {
+fn sum_kernel<T: Arithmetic>(p: &Prepare<'_>) -> Prepared {
     let inputs = p.inputs.len();
     Prepared::new(p.outputs[0].elements() * inputs, move |cx| {
         let out = cx.output::<T>(0)?;

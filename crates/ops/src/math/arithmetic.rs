@@ -1,7 +1,7 @@
 //! AddV2, Add, Sub, Mul, Neg, Square, SquaredDifference.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 use thalweg_device::{Kernel, KernelError, Op, TensorCx, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_graph::{Infer, OpDef, scalar_of};
@@ -9,16 +9,17 @@ use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Tensor};
 
 use super::broadcast::sum_to;
-use super::define::{NUMBER, binary_op};
+use super::define::{REAL_OR_COMPLEX, binary_op};
 use crate::gpu::binary_as;
 use crate::support::broadcast_index::BroadcastIndex;
 use crate::support::elementwise::{binary, computed, rounding, unary};
+use crate::support::gradient_nodes::conj;
 use crate::support::shapes;
 
 const ADD_DEF: OpDef = binary_op(
     "AddV2",
     "The sum of two tensors, element by element, with broadcasting.",
-    NUMBER,
+    REAL_OR_COMPLEX,
     Gradient::Rule(|g| {
         let (x, y) = (g.input(0), g.input(1));
         smallvec![Some(sum_to(g.grad(), x, y)), Some(sum_to(g.grad(), y, x))]
@@ -48,13 +49,13 @@ pub(crate) static ADD_V1: Op = Op {
     },
     kernels: &[
         cpu_tensors(join_strings).only(&[("T", &[DType::String])]),
-        ADD_ON_CPU.only(&[("T", DType::NUMBERS)]),
-        ADD_ON_GPU.only(&[("T", DType::NUMBERS)]),
+        ADD_ON_CPU.only(&[("T", DType::ALL_NUMBERS)]),
+        ADD_ON_GPU.only(&[("T", DType::ALL_NUMBERS)]),
     ],
 };
 
 /// Dtypes of `Add`.
-const NUMBERS_OR_STRING: &[DType] = &DType::joined::<13>(DType::NUMBERS, &[DType::String]);
+const NUMBERS_OR_STRING: &[DType] = &DType::joined::<15>(DType::ALL_NUMBERS, &[DType::String]);
 
 /// Each string of the first input, followed by the one of the second.
 fn join_strings(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
@@ -85,7 +86,7 @@ pub(crate) static SUB: Op = Op {
         summary: "The difference of two tensors, element by element, with broadcasting.",
         inputs: &[arg("x", "T"), arg("y", "T")],
         outputs: &[arg("z", "T")],
-        attrs: &[type_attr("T", DType::NUMBERS)],
+        attrs: &[type_attr("T", DType::ALL_NUMBERS)],
         shape: shapes::broadcast,
         gradient: Gradient::Rule(|g| {
             let (x, y) = (g.input(0), g.input(1));
@@ -106,12 +107,13 @@ pub(crate) static MUL: Op = Op {
         summary: "The product of two tensors, element by element, with broadcasting.",
         inputs: &[arg("x", "T"), arg("y", "T")],
         outputs: &[arg("z", "T")],
-        attrs: &[type_attr("T", DType::NUMBERS)],
+        attrs: &[type_attr("T", DType::ALL_NUMBERS)],
         shape: shapes::broadcast,
         same_as: factor_beside_one,
         gradient: Gradient::Rule(|g| {
             let (x, y, dz) = (g.input(0), g.input(1), g.grad());
-            smallvec![Some(sum_to(dz * y, x, y)), Some(sum_to(dz * x, y, x))]
+            let (by_x, by_y) = (dz * conj(y), dz * conj(x));
+            smallvec![Some(sum_to(by_x, x, y)), Some(sum_to(by_y, y, x))]
         }),
         ..OpDef::EMPTY
     },
@@ -137,7 +139,7 @@ pub(crate) static NEG: Op = Op {
         summary: "The negative of each element.",
         inputs: &[arg("x", "T")],
         outputs: &[arg("y", "T")],
-        attrs: &[type_attr("T", DType::NUMBERS)],
+        attrs: &[type_attr("T", DType::ALL_NUMBERS)],
         shape: shapes::unchanged,
         gradient: Gradient::Rule(|g| smallvec![Some(-g.grad())]),
         ..OpDef::EMPTY
@@ -145,9 +147,10 @@ pub(crate) static NEG: Op = Op {
     kernels: &[
         cpu(|p| {
             // -x and not 0 - x, whose sign is different for zero; negation of an integer wraps.
+            computed!(p.dtype(0), COMPLEX, T => Ok(unary::<T>(p, |x: T| -x)), else
             computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| -x)), else
             computed!(p.dtype(0), BITS, T => Ok(unary::<T>(p, |x| T::ZERO.sub(x))), else
-                Err(KernelError::DType(p.dtype(0)))))
+                Err(KernelError::DType(p.dtype(0))))))
         })
         .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
@@ -161,10 +164,10 @@ pub(crate) static SQUARE: Op = Op {
         summary: "The square of each element.",
         inputs: &[arg("x", "T")],
         outputs: &[arg("y", "T")],
-        attrs: &[type_attr("T", DType::NUMBERS)],
+        attrs: &[type_attr("T", DType::ALL_NUMBERS)],
         shape: shapes::unchanged,
         gradient: Gradient::Rule(|g| {
-            let x = g.input(0);
+            let x = conj(g.input(0));
             smallvec![Some(g.grad() * (x * x.constant_like(2)))]
         }),
         ..OpDef::EMPTY
@@ -180,7 +183,7 @@ pub(crate) static SQUARED_DIFFERENCE: Op = Op {
     def: binary_op(
         "SquaredDifference",
         "The square of the difference of two tensors, with broadcasting.",
-        NUMBER,
+        REAL_OR_COMPLEX,
         Gradient::Rule(|g| {
             let (x, y) = (g.input(0), g.input(1));
             let twice = x.constant_like(2);
@@ -195,7 +198,7 @@ pub(crate) static SQUARED_DIFFERENCE: Op = Op {
                 if !matches!(dtype, DType::F16 | DType::BF16) {
                     return Ok(binary::<T>(p, |x, y| {
                         let d = x.sub(y);
-                        d.mul(d)
+                        d.mul(d.conj())
                     }));
                 }
                 let round = rounding::<T>(dtype);

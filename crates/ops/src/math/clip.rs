@@ -73,7 +73,7 @@ pub(crate) static SELECT_V1: Op = Op {
                 p,
                 &[1, 2],
                 &[0],
-                &|p| dispatch!(p.dtype(1), [U8 U16 U32 U64], T => Ok(select::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
+                &|p| dispatch!(p.dtype(1), SIZES, T => Ok(select::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
             )
         }),
     ],

@@ -8,6 +8,10 @@ use crate::support::shapes;
 
 /// Attribute `T` of any number.
 pub(super) const NUMBER: &[AttrDef] = &[type_attr("T", DType::NUMBERS)];
+/// Attribute `T` of any number, real or complex.
+pub(super) const REAL_OR_COMPLEX: &[AttrDef] = &[type_attr("T", DType::ALL_NUMBERS)];
+/// Attribute `T` of a float or a complex number.
+pub(super) const FLOAT_OR_COMPLEX: &[AttrDef] = &[type_attr("T", DType::FLOATS_AND_COMPLEX)];
 /// Attribute `T` of a float.
 pub(super) const FLOAT: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
 
@@ -66,14 +70,15 @@ pub(super) const fn gradient_from_result(
         summary,
         inputs: Y_DY,
         outputs: Z,
-        attrs: FLOAT,
+        attrs: FLOAT_OR_COMPLEX,
         shape: shapes::all_the_same,
         gradient,
         ..OpDef::EMPTY
     }
 }
 
-/// Kernel of a function of one float, computed in `f32` or `f64`, in place if the plan allows it.
+/// Kernel of a function of one float, computed in `f32` or `f64`, in place if the plan allows it; with `complex:`, also
+/// of a complex number, computed in `Complex<f64>`.
 macro_rules! float_kernel {
     ($f:expr) => {
         &[cpu(|p| {
@@ -82,14 +87,30 @@ macro_rules! float_kernel {
         })
         .in_place(&[(0, 0)]), thalweg_device::gpu(crate::gpu::unary).in_place(&[(0, 0)])]
     };
+    ($f:expr, complex: $c:expr) => {
+        &[cpu(|p| {
+            $crate::support::elementwise::computed!(p.dtype(0), COMPLEX, T => Ok($crate::support::elementwise::unary::<T>(p, |x: T| $c(x))), else
+            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::unary::<T>(p, |x| $f(x))),
+                else Err(thalweg_device::KernelError::DType(p.dtype(0)))))
+        })
+        .in_place(&[(0, 0)]), thalweg_device::gpu(crate::gpu::unary).in_place(&[(0, 0)])]
+    };
 }
 
-/// Kernel of a function of two floats, computed in `f32` or `f64`, in place if the plan allows it.
+/// Kernel of a function of two floats, or of two complex numbers; see `float_kernel`.
 macro_rules! float_kernel_2 {
     ($f:expr) => {
         &[cpu(|p| {
             $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::binary::<T>(p, |x, y| $f(x, y))),
                 else Err(thalweg_device::KernelError::DType(p.dtype(0))))
+        })
+        .in_place(&[(0, 0), (1, 0)]), thalweg_device::gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])]
+    };
+    ($f:expr, complex: $c:expr) => {
+        &[cpu(|p| {
+            $crate::support::elementwise::computed!(p.dtype(0), COMPLEX, T => Ok($crate::support::elementwise::binary::<T>(p, |x: T, y: T| $c(x, y))), else
+            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::binary::<T>(p, |x, y| $f(x, y))),
+                else Err(thalweg_device::KernelError::DType(p.dtype(0)))))
         })
         .in_place(&[(0, 0), (1, 0)]), thalweg_device::gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])]
     };

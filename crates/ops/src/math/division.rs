@@ -1,7 +1,7 @@
 //! RealDiv, Div, FloorDiv, FloorMod, TruncateDiv, TruncateMod, Mod.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Arithmetic, Float, Number, Wide};
 use thalweg_device::gpu::Launches;
 use thalweg_device::{Kernel, KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::OpDef;
@@ -9,28 +9,27 @@ use thalweg_graph::op::{AttrDef, Gradient, type_attr};
 use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, NUMBER, binary_op, float_kernel_2};
+use super::define::{FLOAT_OR_COMPLEX, NUMBER, REAL_OR_COMPLEX, binary_op, float_kernel_2};
 use crate::support::elementwise::{Compute, binary, computed};
+use crate::support::gradient_nodes::conj;
 
 /// Gradients of `x / y`.
 const QUOTIENT_GRADIENT: Gradient = Gradient::Rule(|g| {
     let (x, y, dz) = (g.input(0), g.input(1), g.grad());
-    let dx = dz / y;
-    smallvec![
-        Some(sum_to(dx, x, y)),
-        Some(sum_to(-(dx * g.output(0)), y, x))
-    ]
+    let dx = dz / conj(y);
+    let dy = -(dx * conj(g.output(0)));
+    smallvec![Some(sum_to(dx, x, y)), Some(sum_to(dy, y, x))]
 });
 
 /// `x / y`.
 pub(crate) static REAL_DIV: Op = Op {
     def: binary_op(
         "RealDiv",
-        "The quotient of two tensors of floats, with broadcasting.",
-        FLOAT,
+        "The quotient of two tensors of floats or complex numbers, with broadcasting.",
+        FLOAT_OR_COMPLEX,
         QUOTIENT_GRADIENT,
     ),
-    kernels: float_kernel_2!(|x, y| x / y),
+    kernels: float_kernel_2!(|x, y| x / y, complex: |x: T, y: T| x / y),
 };
 
 /// `x / y`, rounded towards zero for integers.
@@ -38,12 +37,12 @@ pub(crate) static DIV: Op = Op {
     def: binary_op(
         "Div",
         "The quotient of two tensors, with broadcasting; of integers, rounded towards zero.",
-        NUMBER,
+        REAL_OR_COMPLEX,
         QUOTIENT_GRADIENT,
     ),
     kernels: &[
         cpu(|p| {
-            computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen() / y.widen()))), else
+            computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| x / y)), else
             computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, T::quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),

@@ -13,7 +13,7 @@ use super::broadcast::sum_to;
 use super::define::{FLOAT, binary_op};
 use crate::support::elementwise::{binary, binary_to, computed, convert, rounding};
 use crate::support::shapes;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Arithmetic, Float, Number};
 
 const X: &[Arg] = &[arg("x", "T")];
 const Y_BOOL: &[Arg] = &[arg_of("y", DType::Bool)];

@@ -8,6 +8,8 @@ mod bitwise;
 pub(crate) mod broadcast;
 mod clip;
 mod compare;
+mod complex;
+mod complex_functions;
 mod define;
 mod division;
 mod finite;
@@ -44,6 +46,12 @@ pub(crate) static OPS: &[&Op] = &[
     &broadcast::BROADCAST_GRADIENT_ARGS,
     &clip::SELECT_V1,
     &clip::CLIP_BY_VALUE,
+    &complex::COMPLEX_OP,
+    &complex::REAL_OP,
+    &complex::IMAG,
+    &complex::ANGLE,
+    &complex::COMPLEX_ABS,
+    &complex::CONJ,
     &compare::EQUAL,
     &compare::NOT_EQUAL,
     &compare::LESS,

@@ -7,10 +7,12 @@ use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, binary_op};
+use super::complex_functions::ln_1p;
+use super::define::{FLOAT_OR_COMPLEX, binary_op};
 use super::scalar_functions::per_element_in_f64_2;
 use crate::support::elementwise::{binary, computed};
-use thalweg_cpu::number::{Float, Number};
+use crate::support::gradient_nodes::conj;
+use thalweg_cpu::number::Arithmetic;
 
 fn node<'g>(op: &str, x: Output<'g>, y: Output<'g>) -> Output<'g> {
     x.graph().op(op).input(x).input(y).output()
@@ -38,9 +40,9 @@ pub(crate) static DIV_NO_NAN: Op = Op {
     def: binary_op(
         "DivNoNan",
         "The quotient of two tensors, 0 where the divisor is 0, with broadcasting.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| {
-            let (x, y, dz) = (g.input(0), g.input(1), g.grad());
+            let (x, y, dz) = (conj(g.input(0)), conj(g.input(1)), g.grad());
             let by_y = dz * node("DivNoNan", node("DivNoNan", -x, y), y);
             smallvec![
                 Some(sum_to(node("DivNoNan", dz, y), x, y)),
@@ -49,8 +51,8 @@ pub(crate) static DIV_NO_NAN: Op = Op {
         }),
     ),
     kernels: &[cpu(|p| {
-        computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
-            if y == T::ZERO { T::ZERO } else { T::narrow(x.widen() / y.widen()) }
+        computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| {
+            if y == T::ZERO { T::ZERO } else { x / y }
         })), else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0), (1, 0)])],
@@ -61,7 +63,7 @@ pub(crate) static MUL_NO_NAN: Op = Op {
     def: binary_op(
         "MulNoNan",
         "The product of two tensors, 0 where the second is 0, with broadcasting.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| {
             let (x, y, dz) = (g.input(0), g.input(1), g.grad());
             smallvec![
@@ -71,8 +73,8 @@ pub(crate) static MUL_NO_NAN: Op = Op {
         }),
     ),
     kernels: &[cpu(|p| {
-        computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
-            if y == T::ZERO { T::ZERO } else { x.mul(y) }
+        computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| {
+            if y == T::ZERO { T::ZERO } else { x * y }
         })), else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0), (1, 0)])],
@@ -80,12 +82,12 @@ pub(crate) static MUL_NO_NAN: Op = Op {
 
 /// Kernels of `x` times a function of `y`, or 0 if x is 0.
 macro_rules! times {
-    ($f:expr) => {{
-        const KERNELS: &[Kernel] =
-            &[
-                cpu(|p| per_element_in_f64_2(p, |x, y| if x == 0.0 { 0.0 } else { x * $f(y) }))
-                    .in_place(&[(0, 0), (1, 0)]),
-            ];
+    ($f:expr, complex: $c:expr) => {{
+        const KERNELS: &[Kernel] = &[cpu(|p| {
+            computed!(p.dtype(0), COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| if x == T::ZERO { x } else { x * $c(y) })), else
+            per_element_in_f64_2(p, |x, y| if x == 0.0 { 0.0 } else { x * $f(y) }))
+        })
+        .in_place(&[(0, 0), (1, 0)])];
         KERNELS
     }};
 }
@@ -95,13 +97,13 @@ pub(crate) static XLOGY: Op = Op {
     def: binary_op(
         "Xlogy",
         "x log(y), 0 where x is 0, with broadcasting.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| {
             let (x, y) = (g.input(0), g.input(1));
             both_gradients(g, node("Xlogy", not_zero(x), y), node("Xdivy", x, y))
         }),
     ),
-    kernels: times!(f64::ln),
+    kernels: times!(f64::ln, complex: |y: T| y.ln()),
 };
 
 /// `x log(1 + y)`, or 0 if x is 0.
@@ -109,7 +111,7 @@ pub(crate) static XLOG1PY: Op = Op {
     def: binary_op(
         "Xlog1py",
         "x log(1 + y), 0 where x is 0, with broadcasting.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| {
             let (x, y) = (g.input(0), g.input(1));
             both_gradients(
@@ -119,7 +121,7 @@ pub(crate) static XLOG1PY: Op = Op {
             )
         }),
     ),
-    kernels: times!(f64::ln_1p),
+    kernels: times!(f64::ln_1p, complex: ln_1p),
 };
 
 /// `x / y`, or 0 if x is 0.
@@ -127,7 +129,7 @@ pub(crate) static XDIVY: Op = Op {
     def: binary_op(
         "Xdivy",
         "x / y, 0 where x is 0, with broadcasting.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| {
             let (x, y) = (g.input(0), g.input(1));
             let square = y.graph().op("Square").input(y).output();
@@ -135,8 +137,8 @@ pub(crate) static XDIVY: Op = Op {
         }),
     ),
     kernels: &[cpu(|p| {
-        computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
-            if x == T::ZERO { T::ZERO } else { T::narrow(x.widen() / y.widen()) }
+        computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| {
+            if x == T::ZERO { T::ZERO } else { x / y }
         })), else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0), (1, 0)])],

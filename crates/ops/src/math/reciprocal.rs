@@ -6,14 +6,22 @@ use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, OpDef};
 
 use super::define::{gradient_from_result, unary_op};
-use super::rounding::SIGNED;
 use crate::support::elementwise::{binary, computed, unary};
-use thalweg_cpu::number::{Float, Number};
+use crate::support::gradient_nodes::conj;
+use thalweg_cpu::number::{Arithmetic, Float};
+use thalweg_graph::op::{AttrDef, type_attr};
+use thalweg_tensor::DType;
+
+/// Floats, signed integers and complex numbers.
+const SIGNED_OR_COMPLEX: &[AttrDef] = &[type_attr(
+    "T",
+    &DType::joined::<10>(DType::SIGNED, DType::COMPLEX),
+)];
 
 const RECIPROCAL_DEF: OpDef = unary_op(
     "Reciprocal",
     "One divided by each element.",
-    SIGNED,
+    SIGNED_OR_COMPLEX,
     Gradient::Rule(|g| smallvec![Some(grad(g, g.output(0), g.grad()))]),
 );
 
@@ -21,8 +29,8 @@ const GRAD_DEF: OpDef = gradient_from_result(
     "ReciprocalGrad",
     "The gradient of a reciprocal y: -dy y^2.",
     Gradient::Rule(|g| {
-        let (y, dy, dz) = (g.input(0), g.input(1), g.grad());
-        smallvec![Some(dz * -2.0 * dy * y), Some(grad(g, y, dz))]
+        let (y, dy, dz) = (conj(g.input(0)), g.input(1), g.grad());
+        smallvec![Some(conj(dz) * -2.0 * dy * y), Some(grad(g, y, dz))]
     }),
 );
 
@@ -35,17 +43,21 @@ fn grad<'g>(
 }
 
 const KERNELS: &[Kernel] = &[cpu(|p| {
+    computed!(p.dtype(0), COMPLEX, T => Ok(unary::<T>(p, |x: T| x.inv())), else
     computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(<T as Float>::Wide::ONE / x.widen()))),
-        else Err(KernelError::DType(p.dtype(0))))
+        else Err(KernelError::DType(p.dtype(0)))))
 })
 .in_place(&[(0, 0)])];
 
 const GRAD_KERNELS: &[Kernel] = &[cpu(|p| {
+    computed!(p.dtype(0), COMPLEX, T => Ok(binary::<T>(p, |y: T, dy: T| {
+        if dy == T::ZERO { dy } else { -dy * y.conj() * y.conj() }
+    })), else
     computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |y, dy| {
         let (y, dy) = (y.widen(), dy.widen());
         let zero = <T as Float>::Wide::ZERO;
         T::narrow(if dy == zero { zero } else { -dy * y * y })
-    })), else Err(KernelError::DType(p.dtype(0))))
+    })), else Err(KernelError::DType(p.dtype(0)))))
 })
 .in_place(&[(0, 0), (1, 0)])];
 

@@ -10,19 +10,7 @@ use super::define::{FLOAT, float_kernel, unary_op};
 use crate::support::elementwise::{computed, unary};
 
 /// Floats and signed integers.
-pub(super) const SIGNED: &[AttrDef] = &[type_attr(
-    "T",
-    &[
-        DType::F16,
-        DType::BF16,
-        DType::F32,
-        DType::F64,
-        DType::I8,
-        DType::I16,
-        DType::I32,
-        DType::I64,
-    ],
-)];
+const SIGNED: &[AttrDef] = &[type_attr("T", DType::SIGNED)];
 
 /// Rounds up.
 pub(crate) static CEIL: Op = Op {

@@ -3,6 +3,7 @@
 
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
+use thalweg_tensor::num_complex::Complex;
 
 use crate::support::elementwise::{binary, unary};
 
@@ -21,6 +22,20 @@ pub(super) fn per_element(
         other => return Err(KernelError::DType(other)),
     };
     Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * CALL_COST))
+}
+
+/// As [`per_element`], also for complex numbers, in `Complex<f64>`.
+pub(super) fn per_element_or_complex(
+    p: &Prepare<'_>,
+    single: fn(f32) -> f32,
+    double: fn(f64) -> f64,
+    complex: fn(Complex<f64>) -> Complex<f64>,
+) -> Result<Prepared, KernelError> {
+    if !p.dtype(0).is_complex() {
+        return per_element(p, single, double);
+    }
+    let prepared = unary::<Complex<f64>>(p, complex);
+    Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL_COST))
 }
 
 /// Kernel of a function of one float that is always computed in `f64`.

@@ -64,7 +64,7 @@ pub(crate) static SELECT: Op = Op {
                 p,
                 &[1, 2],
                 &[0],
-                &|p| dispatch!(p.dtype(1), [U8 U16 U32 U64], T => select::<T>(p), else Err(KernelError::DType(p.dtype(1)))),
+                &|p| dispatch!(p.dtype(1), SIZES, T => select::<T>(p), else Err(KernelError::DType(p.dtype(1)))),
             )
         }),
         gpu(crate::gpu::select),

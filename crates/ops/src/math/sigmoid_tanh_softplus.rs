@@ -6,7 +6,11 @@ use thalweg_device::{Op, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg};
 
-use super::define::{FLOAT, float_kernel, float_kernel_2, gradient_from_result, unary_op};
+use super::complex_functions;
+use super::define::{
+    FLOAT, FLOAT_OR_COMPLEX, float_kernel, float_kernel_2, gradient_from_result, unary_op,
+};
+use crate::support::gradient_nodes::conj;
 use crate::support::shapes;
 
 /// Hyperbolic tangent.
@@ -14,13 +18,17 @@ pub(crate) static TANH: Op = Op {
     def: unary_op(
         "Tanh",
         "The hyperbolic tangent of each element.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| {
-            let grad = g.graph().op("TanhGrad").input(g.output(0)).input(g.grad());
+            let grad = g
+                .graph()
+                .op("TanhGrad")
+                .input(conj(g.output(0)))
+                .input(g.grad());
             smallvec![Some(grad.output())]
         }),
     ),
-    kernels: float_kernel!(Wide::tanh),
+    kernels: float_kernel!(Wide::tanh, complex: complex_functions::tanh),
 };
 
 /// `dy (1 - y^2)`.
@@ -29,12 +37,12 @@ pub(crate) static TANH_GRAD: Op = Op {
         "TanhGrad",
         "The gradient of a hyperbolic tangent y: dy (1 - y^2).",
         Gradient::Rule(|g| {
-            let (y, dy, dz) = (g.input(0), g.input(1), g.grad());
+            let (y, dy, dz) = (conj(g.input(0)), conj(g.input(1)), g.grad());
             let to_dy = g.graph().op("TanhGrad").input(y).input(dz).output();
             smallvec![Some(dz * dy * y * -2.0), Some(to_dy)]
         }),
     ),
-    kernels: float_kernel_2!(tanh_grad),
+    kernels: float_kernel_2!(tanh_grad, complex: |y: T, dy: T| dy * (T::ONE - y * y)),
 };
 
 #[inline(always)]
@@ -47,17 +55,17 @@ pub(crate) static SIGMOID: Op = Op {
     def: unary_op(
         "Sigmoid",
         "1 / (1 + exp(-x)) for each element.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| {
             let grad = g
                 .graph()
                 .op("SigmoidGrad")
-                .input(g.output(0))
+                .input(conj(g.output(0)))
                 .input(g.grad());
             smallvec![Some(grad.output())]
         }),
     ),
-    kernels: float_kernel!(sigmoid),
+    kernels: float_kernel!(sigmoid, complex: |x: T| (T::ONE + (-x).exp()).inv()),
 };
 
 /// Uses the one of two forms whose exponential cannot overflow.
@@ -78,13 +86,13 @@ pub(crate) static SIGMOID_GRAD: Op = Op {
         "SigmoidGrad",
         "The gradient of a sigmoid y: dy y (1 - y).",
         Gradient::Rule(|g| {
-            let (y, dy, dz) = (g.input(0), g.input(1), g.grad());
+            let (y, dy, dz) = (conj(g.input(0)), conj(g.input(1)), g.grad());
             let to_dy = g.graph().op("SigmoidGrad").input(y).input(dz).output();
             let product = dz * dy;
             smallvec![Some(product - product * y * 2.0), Some(to_dy)]
         }),
     ),
-    kernels: float_kernel_2!(sigmoid_grad),
+    kernels: float_kernel_2!(sigmoid_grad, complex: |y: T, dy: T| dy * y * (T::ONE - y)),
 };
 
 #[inline(always)]

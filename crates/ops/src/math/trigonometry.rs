@@ -6,12 +6,14 @@ use thalweg_graph::op::{Gradient, arg};
 use thalweg_graph::{GradCx, OpDef, Output};
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, binary_op, unary_op};
-use super::scalar_functions::{per_element, per_element_in_f64_2};
+use super::complex_functions;
+use super::define::{FLOAT, FLOAT_OR_COMPLEX, binary_op, unary_op};
+use super::scalar_functions::{per_element_in_f64_2, per_element_or_complex};
+use crate::support::gradient_nodes::conj;
 
-/// `op` of the node's input.
+/// `op` of the conjugate of the node's input.
 fn node_of_input<'g>(g: &GradCx<'_, 'g>, op: &str) -> Output<'g> {
-    node(op, g.input(0))
+    node(op, conj(g.input(0)))
 }
 
 fn node<'g>(op: &str, x: Output<'g>) -> Output<'g> {
@@ -28,10 +30,12 @@ pub(crate) static SIN: Op = Op {
     def: unary_op(
         "Sin",
         "The sine of each element, an angle in radians.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Cos"))]),
     ),
-    kernels: &[cpu(|p| per_element(p, f32::sin, f64::sin)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_or_complex(p, f32::sin, f64::sin, |x| x.sin())).in_place(&[(0, 0)]),
+    ],
 };
 
 /// Cosine.
@@ -39,10 +43,12 @@ pub(crate) static COS: Op = Op {
     def: unary_op(
         "Cos",
         "The cosine of each element, an angle in radians.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| smallvec![Some(-(g.grad() * node_of_input(g, "Sin")))]),
     ),
-    kernels: &[cpu(|p| per_element(p, f32::cos, f64::cos)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_or_complex(p, f32::cos, f64::cos, |x| x.cos())).in_place(&[(0, 0)]),
+    ],
 };
 
 /// Tangent.
@@ -50,13 +56,16 @@ pub(crate) static TAN: Op = Op {
     def: unary_op(
         "Tan",
         "The tangent of each element, an angle in radians.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| {
             let secant = node("Reciprocal", node_of_input(g, "Cos"));
             smallvec![Some(node("Square", secant) * g.grad())]
         }),
     ),
-    kernels: &[cpu(|p| per_element(p, f32::tan, f64::tan)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_or_complex(p, f32::tan, f64::tan, complex_functions::tan))
+            .in_place(&[(0, 0)]),
+    ],
 };
 
 /// Inverse sine.
@@ -64,10 +73,17 @@ pub(crate) static ASIN: Op = Op {
     def: unary_op(
         "Asin",
         "The inverse sine of each element, in radians.",
-        FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() / node("Sqrt", one_minus_square(g.input(0))))]),
+        FLOAT_OR_COMPLEX,
+        Gradient::Rule(|g| {
+            smallvec![Some(
+                g.grad() / node("Sqrt", one_minus_square(conj(g.input(0))))
+            )]
+        }),
     ),
-    kernels: &[cpu(|p| per_element(p, f32::asin, f64::asin)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_or_complex(p, f32::asin, f64::asin, complex_functions::asin))
+            .in_place(&[(0, 0)]),
+    ],
 };
 
 /// Inverse cosine.
@@ -75,14 +91,17 @@ pub(crate) static ACOS: Op = Op {
     def: unary_op(
         "Acos",
         "The inverse cosine of each element, in radians.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| {
             smallvec![Some(
-                -(g.grad() / node("Sqrt", one_minus_square(g.input(0))))
+                -(g.grad() / node("Sqrt", one_minus_square(conj(g.input(0)))))
             )]
         }),
     ),
-    kernels: &[cpu(|p| per_element(p, f32::acos, f64::acos)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_or_complex(p, f32::acos, f64::acos, complex_functions::acos))
+            .in_place(&[(0, 0)]),
+    ],
 };
 
 /// Inverse tangent.
@@ -90,10 +109,13 @@ pub(crate) static ATAN: Op = Op {
     def: unary_op(
         "Atan",
         "The inverse tangent of each element, in radians.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| smallvec![Some(g.grad() / (node_of_input(g, "Square") + 1.0))]),
     ),
-    kernels: &[cpu(|p| per_element(p, f32::atan, f64::atan)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_or_complex(p, f32::atan, f64::atan, complex_functions::atan))
+            .in_place(&[(0, 0)]),
+    ],
 };
 
 /// Angle of a point.
@@ -122,10 +144,12 @@ pub(crate) static SINH: Op = Op {
     def: unary_op(
         "Sinh",
         "The hyperbolic sine of each element.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Cosh"))]),
     ),
-    kernels: &[cpu(|p| per_element(p, f32::sinh, f64::sinh)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_or_complex(p, f32::sinh, f64::sinh, |x| x.sinh())).in_place(&[(0, 0)]),
+    ],
 };
 
 /// Hyperbolic cosine.
@@ -133,10 +157,12 @@ pub(crate) static COSH: Op = Op {
     def: unary_op(
         "Cosh",
         "The hyperbolic cosine of each element.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Sinh"))]),
     ),
-    kernels: &[cpu(|p| per_element(p, f32::cosh, f64::cosh)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_or_complex(p, f32::cosh, f64::cosh, |x| x.cosh())).in_place(&[(0, 0)]),
+    ],
 };
 
 /// Inverse hyperbolic sine.
@@ -144,10 +170,18 @@ pub(crate) static ASINH: Op = Op {
     def: unary_op(
         "Asinh",
         "The inverse hyperbolic sine of each element.",
-        FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() / node("Cosh", g.output(0)))]),
+        FLOAT_OR_COMPLEX,
+        Gradient::Rule(|g| smallvec![Some(g.grad() / node("Cosh", conj(g.output(0))))]),
     ),
-    kernels: &[cpu(|p| per_element(p, |x| asinh(x.into()) as f32, asinh)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| {
+        per_element_or_complex(
+            p,
+            |x| asinh(x.into()) as f32,
+            asinh,
+            complex_functions::asinh,
+        )
+    })
+    .in_place(&[(0, 0)])],
 };
 
 /// Inverse hyperbolic cosine.
@@ -155,10 +189,13 @@ pub(crate) static ACOSH: Op = Op {
     def: unary_op(
         "Acosh",
         "The inverse hyperbolic cosine of each element, which is not negative.",
-        FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() / node("Sinh", g.output(0)))]),
+        FLOAT_OR_COMPLEX,
+        Gradient::Rule(|g| smallvec![Some(g.grad() / node("Sinh", conj(g.output(0))))]),
     ),
-    kernels: &[cpu(|p| per_element(p, |x| acosh(x.into()) as f32, acosh)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| {
+        per_element_or_complex(p, |x| acosh(x.into()) as f32, acosh, |x| x.acosh())
+    })
+    .in_place(&[(0, 0)])],
 };
 
 /// Numbers whose square would overflow, but whose square plus 1 has nearly the number as its root.
@@ -197,12 +234,20 @@ pub(crate) static ATANH: Op = Op {
     def: unary_op(
         "Atanh",
         "The inverse hyperbolic tangent of each element.",
-        FLOAT,
+        FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| {
             smallvec![Some(
-                g.grad() * node("Reciprocal", one_minus_square(g.input(0)))
+                g.grad() * node("Reciprocal", one_minus_square(conj(g.input(0))))
             )]
         }),
     ),
-    kernels: &[cpu(|p| per_element(p, |x| atanh(x.into()) as f32, atanh)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| {
+        per_element_or_complex(
+            p,
+            |x| atanh(x.into()) as f32,
+            atanh,
+            complex_functions::atanh,
+        )
+    })
+    .in_place(&[(0, 0)])],
 };

@@ -13,9 +13,9 @@ use super::conv2d::FORMAT;
 use super::format::DataFormat;
 use crate::support::elementwise::{CHUNK, binary, computed};
 use crate::support::widened::widened;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 
-const ATTRS: &[AttrDef] = &[type_attr("T", DType::NUMBERS), FORMAT];
+const ATTRS: &[AttrDef] = &[type_attr("T", DType::ALL_NUMBERS), FORMAT];
 
 /// Axis of the channels of input 0, if its rank is known.
 fn channel(cx: &Infer<'_>) -> Result<Option<usize>, InferError> {
@@ -111,7 +111,7 @@ pub(crate) static BIAS_ADD_V1: Op = Op {
     def: OpDef {
         name: "BiasAddV1",
         summary: "Adds to each element the bias of its channel, which is the last dimension.",
-        attrs: &[type_attr("T", DType::NUMBERS)],
+        attrs: &[type_attr("T", DType::ALL_NUMBERS)],
         ..BIAS_ADD.def
     },
     kernels: BIAS_ADD.kernels,
@@ -143,7 +143,7 @@ pub(crate) static BIAS_ADD_GRAD: Op = Op {
         cpu(|p| {
             let dims = around_channels(p)?;
             widened(p, &[0], &[0], &|p| {
-                dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(sums::<T>(dims)), else
+                dispatch!(p.dtype(0), [F32 F64 I64 U64 C128], T => Ok(sums::<T>(dims)), else
                     Err(KernelError::DType(p.dtype(0))))
             })
         }),
@@ -154,7 +154,7 @@ pub(crate) static BIAS_ADD_GRAD: Op = Op {
 /// Maximum number of tasks, each with its own sum for every channel.
 const MAX_TASKS: usize = 64;
 
-fn sums<T: Number>([before, channels, after]: [usize; 3]) -> Prepared {
+fn sums<T: Arithmetic>([before, channels, after]: [usize; 3]) -> Prepared {
     let row = channels * after;
     let rows = (CHUNK / row.max(1)).max(1).max(before.div_ceil(MAX_TASKS));
     let tasks = before.div_ceil(rows);
@@ -185,7 +185,7 @@ struct ChannelSums<'a, T> {
 /// Number of sums that are computed in parallel.
 const LANES: usize = 16;
 
-impl<T: Number> Vectorize for ChannelSums<'_, T> {
+impl<T: Arithmetic> Vectorize for ChannelSums<'_, T> {
     type Out = ();
     #[inline(always)]
     fn run(self) {

@@ -3,7 +3,7 @@
 
 use smallvec::{SmallVec, smallvec};
 use thalweg_cpu::Vectorize;
-use thalweg_cpu::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Arithmetic, Float, Wide};
 use thalweg_cpu::parallel::Disjoint;
 use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};

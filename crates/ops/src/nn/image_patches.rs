@@ -168,7 +168,7 @@ pub(crate) static EXTRACT_IMAGE_PATCHES: Op = Op {
             p,
             &[0],
             &[0],
-            &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => prepare::<T>(p), else Err(KernelError::DType(p.dtype(0)))),
+            &|p| dispatch!(p.dtype(0), SIZES, T => prepare::<T>(p), else Err(KernelError::DType(p.dtype(0)))),
         )
     })],
 };

@@ -13,7 +13,7 @@ use super::pool::{
 };
 use crate::support::cpu::slice_cpu;
 use crate::support::widened::{widened, widened_ints};
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::{Arithmetic, Number};
 use thalweg_cpu::pooling::{PoolGeometry, max_pool_argmax};
 
 const INDICES: &[DType] = &[DType::I32, DType::I64];

@@ -8,7 +8,7 @@ use thalweg_tensor::DType;
 
 use crate::support::elementwise::{binary, computed, rounding, unary};
 use crate::support::shapes;
-use thalweg_cpu::number::{Number, Wide};
+use thalweg_cpu::number::{Arithmetic, Number, Wide};
 
 /// Node `op(gradients, values)` with the attributes of the differentiated node.
 fn gradient_node<'g>(

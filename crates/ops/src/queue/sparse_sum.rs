@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::{Arithmetic, Number};
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Memory, Shape, Tensor, dispatch};
@@ -160,7 +160,7 @@ impl SparseSum {
                 let to = &mut to[row * inner..][..inner];
                 let parts = [i.map(|i| &x[i * inner..][..inner]), j.map(|j| &y[j * inner..][..inner])];
                 for part in parts.into_iter().flatten() {
-                    to.iter_mut().zip(part).for_each(|(to, &x)| *to = Number::add(*to, x));
+                    to.iter_mut().zip(part).for_each(|(to, &x)| *to = Arithmetic::add(*to, x));
                 }
             }
         }, else return Err(KernelError::DType(values.dtype())));

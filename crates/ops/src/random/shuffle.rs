@@ -64,7 +64,7 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Prepared {
 
 const KERNELS: &[Kernel] = &[
     cpu(|p| {
-        as_uints(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
+        as_uints(p, &[0], &[0], &|p| dispatch!(p.dtype(0), SIZES, T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
     })
     .only(&[("T", DType::PLAIN)]),
     numbered_kernel!(RANDOM_SHUFFLE, "T"),

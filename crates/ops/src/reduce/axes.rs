@@ -23,6 +23,12 @@ pub(super) const NUMBERS: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
+/// Base definition of reductions of real and complex numbers.
+pub(super) const ALL_NUMBERS: OpDef = OpDef {
+    attrs: &[KEEP, type_attr("T", DType::ALL_NUMBERS), INDEX],
+    ..NUMBERS
+};
+
 /// Base definition of reductions of bools.
 pub(super) const BOOLS: OpDef = OpDef {
     inputs: &[arg_of("input", DType::Bool), AXES],

@@ -11,8 +11,9 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use crate::support::elementwise::CHUNK;
+use crate::support::gradient_nodes::conj;
 use crate::support::widened::widened_ints;
-use thalweg_cpu::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Arithmetic, Float, Wide};
 
 const INPUTS: &[Arg] = &[arg("x", "T"), arg("axis", "Tidx").host()];
 const OUT: &[Arg] = &[arg("out", "T")];
@@ -34,7 +35,12 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 const SCAN: OpDef = OpDef {
     inputs: INPUTS,
     outputs: OUT,
-    attrs: &[EXCLUSIVE, REVERSE, type_attr("T", DType::NUMBERS), INDEX],
+    attrs: &[
+        EXCLUSIVE,
+        REVERSE,
+        type_attr("T", DType::ALL_NUMBERS),
+        INDEX,
+    ],
     shape,
     ..OpDef::EMPTY
 };
@@ -105,7 +111,7 @@ pub(crate) static CUMSUM: Op = Op {
     },
     kernels: &[cpu(|p| {
         widened_ints(p, &[0], &[0], &|p| {
-            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => scan::<T>(p, T::ZERO, T::add), else
+            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64 C128], T => scan::<T>(p, T::ZERO, T::add), else
                 Err(KernelError::DType(p.dtype(0))))
         })
     })],
@@ -118,8 +124,8 @@ pub(crate) static CUMPROD: Op = Op {
         summary: "The product of each element and those before it along an axis.",
         gradient: Gradient::Rule(|g| {
             // As in TensorFlow: correct if no element is 0.
-            let x = g.input(0);
-            let sums = scan_like(g, "Cumsum", g.output(0) * g.grad(), true);
+            let x = conj(g.input(0));
+            let sums = scan_like(g, "Cumsum", conj(g.output(0)) * g.grad(), true);
             let node = g.graph().op("DivNoNan").input(sums).input(x);
             smallvec![Some(node.output())]
         }),
@@ -127,7 +133,7 @@ pub(crate) static CUMPROD: Op = Op {
     },
     kernels: &[cpu(|p| {
         widened_ints(p, &[0], &[0], &|p| {
-            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => scan::<T>(p, T::ONE, T::mul), else
+            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64 C128], T => scan::<T>(p, T::ONE, T::mul), else
                 Err(KernelError::DType(p.dtype(0))))
         })
     })],

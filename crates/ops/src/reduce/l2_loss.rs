@@ -12,7 +12,7 @@ use super::axes::Reduced;
 use super::fold::{Fold, over};
 use crate::support::shapes;
 use crate::support::widened::widened;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Arithmetic, Float, Number};
 
 /// Half the sum of the squares of all elements.
 pub(crate) static L2_LOSS: Op = Op {

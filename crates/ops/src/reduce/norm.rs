@@ -6,14 +6,15 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::Gradient;
-use thalweg_tensor::dispatch;
+use thalweg_tensor::num_complex::Complex;
+use thalweg_tensor::{DType, dispatch};
 
-use super::axes::NUMBERS;
+use super::axes::ALL_NUMBERS;
 use super::fold::{Fold, over_axes};
 use super::gradient::{broadcast_to_input, keep_reduced_dims};
 use crate::support::elementwise::{Compute, Conversion};
 use crate::support::widened::widened;
-use thalweg_cpu::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Arithmetic, Float, Number, Wide};
 
 /// The square root of the sum of squares over axes.
 pub(crate) static EUCLIDEAN_NORM: Op = Op {
@@ -29,14 +30,16 @@ pub(crate) static EUCLIDEAN_NORM: Op = Op {
             );
             smallvec![Some(g.input(0) / broadcast_to_input(g, norm / dy))]
         }),
-        ..NUMBERS
+        ..ALL_NUMBERS
     },
     kernels: &[cpu(|p| {
         let dtype = p.dtype(0);
         widened(p, &[0], &[0], &|p| {
             dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, Norm::<T>(PhantomData)), else
-            dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, IntNorm::<T> { stored: T::conversion(dtype) }), else
-                Err(KernelError::DType(p.dtype(0)))))
+            dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, IntNorm::<T> { stored: T::conversion(dtype) }), else match p.dtype(0) {
+                DType::C128 => over_axes(p, ComplexNorm),
+                other => Err(KernelError::DType(other)),
+            }))
         })
     })],
 };
@@ -63,6 +66,32 @@ impl<T: Float> Fold for Norm<T> {
     #[inline(always)]
     fn finish(self, sum: T::Wide) -> T {
         T::narrow(Wide::sqrt(sum))
+    }
+}
+
+/// Norm of complex numbers.
+#[derive(Clone, Copy)]
+struct ComplexNorm;
+
+impl Fold for ComplexNorm {
+    type In = Complex<f64>;
+    type Acc = f64;
+    type Out = Complex<f64>;
+    #[inline(always)]
+    fn empty(self) -> f64 {
+        0.0
+    }
+    #[inline(always)]
+    fn lift(self, x: Complex<f64>) -> f64 {
+        x.norm_sqr()
+    }
+    #[inline(always)]
+    fn join(self, a: f64, b: f64) -> f64 {
+        a + b
+    }
+    #[inline(always)]
+    fn finish(self, sum: f64) -> Complex<f64> {
+        sum.sqrt().into()
     }
 }
 

@@ -8,11 +8,12 @@ use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, OpDef, Output};
 use thalweg_tensor::dispatch;
 
-use super::axes::{NUMBERS, on_gpu};
+use super::axes::{ALL_NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};
 use super::gradient::{keep_reduced_dims, reduce_same_axes};
+use crate::support::gradient_nodes::conj;
 use crate::support::widened::widened;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Arithmetic, Float};
 
 /// The product over axes; 1 without elements.
 pub(crate) static PROD: Op = Op {
@@ -20,13 +21,13 @@ pub(crate) static PROD: Op = Op {
         name: "Prod",
         summary: "The product over the given axes; of integers, modulo their range.",
         gradient: Gradient::Rule(|g| smallvec![Some(gradient(g))]),
-        ..NUMBERS
+        ..ALL_NUMBERS
     },
     kernels: &[
         cpu(|p| {
             widened(p, &[0], &[0], &|p| {
                 dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, FloatProduct::<T>(PhantomData)), else
-                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, IntProduct::<T>(PhantomData)), else
+                dispatch!(p.dtype(0), [I64 U64 C128], T => over_axes(p, PlainProduct::<T>(PhantomData)), else
                     Err(KernelError::DType(p.dtype(0)))))
             })
         }),
@@ -38,7 +39,7 @@ pub(crate) static PROD: Op = Op {
 /// the only zero, the product of the others; 0 if another element is 0.
 #[track_caller]
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
-    let (graph, x) = (g.graph(), g.input(0));
+    let (graph, x) = (g.graph(), conj(g.input(0)));
     let dy = keep_reduced_dims(g, g.grad());
     let (zero, one) = (x.constant_like(0), x.constant_like(1));
     let equal = |a: Output<'g>, b: Output<'g>| graph.op("Equal").input(a).input(b).output();
@@ -79,10 +80,11 @@ impl<T: Float> Fold for FloatProduct<T> {
     }
 }
 
+/// Product of integers, modulo their range, and of complex numbers.
 #[derive(Clone, Copy)]
-struct IntProduct<T>(PhantomData<T>);
+struct PlainProduct<T>(PhantomData<T>);
 
-impl<T: Number> Fold for IntProduct<T> {
+impl<T: Arithmetic> Fold for PlainProduct<T> {
     type In = T;
     type Acc = T;
     type Out = T;

@@ -6,13 +6,14 @@ use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::Gradient;
-use thalweg_tensor::dispatch;
+use thalweg_tensor::num_complex::Complex;
+use thalweg_tensor::{DType, dispatch};
 
-use super::axes::{NUMBERS, on_gpu, reduced_count};
+use super::axes::{ALL_NUMBERS, on_gpu, reduced_count};
 use super::fold::{Fold, over_axes};
 use super::gradient::{broadcast_to_input, elements_per_output, keep_reduced_dims};
 use crate::support::widened::widened;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Arithmetic, Float, Number};
 
 /// The sum over axes; 0 without elements.
 pub(crate) static SUM: Op = Op {
@@ -22,13 +23,13 @@ pub(crate) static SUM: Op = Op {
         gradient: Gradient::Rule(|g| {
             smallvec![Some(broadcast_to_input(g, keep_reduced_dims(g, g.grad())))]
         }),
-        ..NUMBERS
+        ..ALL_NUMBERS
     },
     kernels: &[
         cpu(|p| {
             widened(p, &[0], &[0], &|p| {
                 dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, FloatSum::<T>(PhantomData)), else
-                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, IntSum::<T>(PhantomData)), else
+                dispatch!(p.dtype(0), [I64 U64 C128], T => over_axes(p, PlainSum::<T>(PhantomData)), else
                     Err(KernelError::DType(p.dtype(0)))))
             })
         }),
@@ -46,7 +47,7 @@ pub(crate) static MEAN: Op = Op {
             let mean = g.grad() / elements_per_output(g);
             smallvec![Some(broadcast_to_input(g, keep_reduced_dims(g, mean)))]
         }),
-        ..NUMBERS
+        ..ALL_NUMBERS
     },
     kernels: &[
         cpu(|p| {
@@ -56,7 +57,10 @@ pub(crate) static MEAN: Op = Op {
                     over_axes(p, FloatMean::<T> { count: count as T })
                 }, else dispatch!(p.dtype(0), [I64 U64], T => {
                     over_axes(p, IntMean::<T> { count, dtype: PhantomData })
-                }, else Err(KernelError::DType(p.dtype(0)))))
+                }, else match p.dtype(0) {
+                    DType::C128 => over_axes(p, ComplexMean { count: count as f64 }),
+                    other => Err(KernelError::DType(other)),
+                }))
             })
         }),
         gpu(on_gpu),
@@ -93,10 +97,11 @@ impl<T: Float> Fold for FloatSum<T> {
     }
 }
 
+/// Sum of integers, modulo their range, and of complex numbers.
 #[derive(Clone, Copy)]
-struct IntSum<T>(PhantomData<T>);
+struct PlainSum<T>(PhantomData<T>);
 
-impl<T: Number> Fold for IntSum<T> {
+impl<T: Arithmetic> Fold for PlainSum<T> {
     type In = T;
     type Acc = T;
     type Out = T;
@@ -147,6 +152,33 @@ impl<T: Float> Fold for FloatMean<T> {
     #[inline(always)]
     fn finish(self, sum: T::Wide) -> T {
         T::narrow(sum / self.count)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct ComplexMean {
+    count: f64,
+}
+
+impl Fold for ComplexMean {
+    type In = Complex<f64>;
+    type Acc = Complex<f64>;
+    type Out = Complex<f64>;
+    #[inline(always)]
+    fn empty(self) -> Complex<f64> {
+        Complex::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, x: Complex<f64>) -> Complex<f64> {
+        x
+    }
+    #[inline(always)]
+    fn join(self, a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
+        a + b
+    }
+    #[inline(always)]
+    fn finish(self, sum: Complex<f64>) -> Complex<f64> {
+        sum / self.count
     }
 }
 

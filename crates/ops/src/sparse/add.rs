@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::{Arithmetic, Number};
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};

@@ -1,7 +1,7 @@
 //! SparseTensorDenseAdd, SparseDenseCwiseAdd, SparseDenseCwiseMul, SparseDenseCwiseDiv: a sparse tensor with a dense one.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::{Arithmetic, Number};
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, Gradient, InputGradients, arg, arg_of, type_attr};
 use thalweg_graph::{GradCx, OpDef, Output};
@@ -64,7 +64,7 @@ pub(crate) static TENSOR_DENSE_ADD: Op = Op {
             to.copy_from_slice(b.as_slice::<T>()?);
             for (entry, &x) in a.values.as_slice::<T>()?.iter().enumerate() {
                 let to = &mut to[position(a.index(entry), &strides)];
-                *to = Number::add(*to, x);
+                *to = Arithmetic::add(*to, x);
             }
         }, else return Err(KernelError::DType(b.dtype())));
         Ok(vec![sum])

@@ -1,7 +1,7 @@
 //! SparseSoftmax.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Arithmetic, Float, Wide};
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, InputGradients, arg, arg_of, type_attr};
 use thalweg_graph::{GradCx, OpDef};
@@ -66,7 +66,7 @@ fn softmax<T: Float>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         let mut sum = T::Wide::ZERO;
         for x in own.iter() {
             stop.tick()?;
-            sum = Number::add(sum, Wide::exp(x.widen() - largest));
+            sum = Arithmetic::add(sum, Wide::exp(x.widen() - largest));
         }
         for x in own {
             *x = T::narrow(Wide::exp(x.widen() - largest) / sum);

@@ -11,7 +11,7 @@ use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 use super::var_handle::expect_dtype;
 use crate::support::numbered_elements::OPAQUE;
 use crate::support::tensors::bytes_mut;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let variable = expect_dtype(cx, "dtype")?;
@@ -119,7 +119,7 @@ pub(crate) static ASSIGN_ADD: Op = Op {
         name: "AssignAddVariableOp",
         summary: "Adds to the value of a variable.",
         inputs: &[arg_of("resource", DType::Resource), arg("value", "dtype")],
-        attrs: &[type_attr("dtype", DType::NUMBERS)],
+        attrs: &[type_attr("dtype", DType::ALL_NUMBERS)],
         shape,
         gradient: Gradient::None,
         effect: Effect::Write,
@@ -127,7 +127,7 @@ pub(crate) static ASSIGN_ADD: Op = Op {
     },
     kernels: &[
         cpu(
-            |p| dispatch!(p.dtype(1), NUMBERS, T => Ok(accumulate(p, T::add)), else Err(KernelError::DType(p.dtype(1)))),
+            |p| dispatch!(p.dtype(1), ALL_NUMBERS, T => Ok(accumulate(p, T::add)), else Err(KernelError::DType(p.dtype(1)))),
         ),
         gpu(|p| crate::gpu::assign_by(p, "AddV2")),
     ],
@@ -139,7 +139,7 @@ pub(crate) static ASSIGN_SUB: Op = Op {
         name: "AssignSubVariableOp",
         summary: "Subtracts from the value of a variable.",
         inputs: &[arg_of("resource", DType::Resource), arg("value", "dtype")],
-        attrs: &[type_attr("dtype", DType::NUMBERS)],
+        attrs: &[type_attr("dtype", DType::ALL_NUMBERS)],
         shape,
         gradient: Gradient::None,
         effect: Effect::Write,
@@ -147,13 +147,13 @@ pub(crate) static ASSIGN_SUB: Op = Op {
     },
     kernels: &[
         cpu(
-            |p| dispatch!(p.dtype(1), NUMBERS, T => Ok(accumulate(p, T::sub)), else Err(KernelError::DType(p.dtype(1)))),
+            |p| dispatch!(p.dtype(1), ALL_NUMBERS, T => Ok(accumulate(p, T::sub)), else Err(KernelError::DType(p.dtype(1)))),
         ),
         gpu(|p| crate::gpu::assign_by(p, "Sub")),
     ],
 };
 
-fn accumulate<T: Number>(p: &Prepare<'_>, f: fn(T, T) -> T) -> Prepared {
+fn accumulate<T: Arithmetic>(p: &Prepare<'_>, f: fn(T, T) -> T) -> Prepared {
     Prepared::new(p.inputs[1].elements(), move |cx: &KernelCx<'_>| {
         let value = cx.input::<T>(1)?;
         cx.update::<T, 1>([0], |[variable]| {

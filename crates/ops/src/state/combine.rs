@@ -4,7 +4,7 @@ use thalweg_device::KernelError;
 use thalweg_tensor::{DType, Element, dispatch};
 
 use crate::math::IntegerDivide;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Arithmetic, Float};
 
 /// Function from an element and its update to the new element.
 pub(super) type CombineFn<T> = fn(T, T) -> T;
@@ -46,23 +46,29 @@ impl UpdateKind {
             UpdateKind::Div => dispatch!(dtype, FLOATS, T => {
                 Ok(then.visit::<T>(|v, x| T::narrow(v.widen() / x.widen()), false))
             }, else dispatch!(dtype, INTS, T => Ok(then.visit::<T>(T::quotient, true)), else
-                Err(KernelError::DType(dtype)))),
-            _ => {
-                dispatch!(dtype, NUMBERS, T => Ok(then.visit::<T>(self.number::<T>(), false)), else
+            dispatch!(dtype, COMPLEX, T => Ok(then.visit::<T>(|v, x| v / x, false)), else
+                Err(KernelError::DType(dtype))))),
+            UpdateKind::Add | UpdateKind::Sub | UpdateKind::Mul => {
+                dispatch!(dtype, ALL_NUMBERS, T => Ok(then.visit::<T>(self.combine::<T>(), false)), else
                 Err(KernelError::DType(dtype)))
             }
+            // Like `std::min` and `std::max`, which keep the first operand if one is NaN.
+            UpdateKind::Min => dispatch!(dtype, NUMBERS, T => {
+                Ok(then.visit::<T>(|v, x| if x < v { x } else { v }, false))
+            }, else Err(KernelError::DType(dtype))),
+            UpdateKind::Max => dispatch!(dtype, NUMBERS, T => {
+                Ok(then.visit::<T>(|v, x| if v < x { x } else { v }, false))
+            }, else Err(KernelError::DType(dtype))),
         }
     }
 
-    fn number<T: Number>(self) -> CombineFn<T> {
+    /// The function of an operation that complex numbers have too.
+    fn combine<T: Arithmetic>(self) -> CombineFn<T> {
         match self {
             UpdateKind::Add => T::add,
             UpdateKind::Sub => T::sub,
             UpdateKind::Mul => T::mul,
-            // Like `std::min` and `std::max`, which keep the first operand if one is NaN.
-            UpdateKind::Min => |v, x| if x < v { x } else { v },
-            UpdateKind::Max => |v, x| if v < x { x } else { v },
-            UpdateKind::Update | UpdateKind::Div => |_, x| x,
+            _ => |_, x| x,
         }
     }
 }

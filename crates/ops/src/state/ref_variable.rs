@@ -107,7 +107,7 @@ pub(crate) static ASSIGN: Op = assign(
 );
 
 const NUMBER_ATTRS: &[AttrDef] = &[
-    type_attr("T", DType::NUMBERS),
+    type_attr("T", DType::ALL_NUMBERS),
     bool_attr("use_locking", false),
 ];
 

@@ -149,14 +149,15 @@ const fn on_references(
 }
 
 const ANY_ATTRS: &[AttrDef] = &[type_attr("dtype", &DType::ALL), INDICES];
-const NUMBER_ATTRS: &[AttrDef] = &[type_attr("dtype", DType::NUMBERS), INDICES];
+const NUMBER_ATTRS: &[AttrDef] = &[type_attr("dtype", DType::ALL_NUMBERS), INDICES];
+const REAL_ATTRS: &[AttrDef] = &[type_attr("dtype", DType::NUMBERS), INDICES];
 const REF_ANY_ATTRS: &[AttrDef] = &[
     type_attr("T", &DType::ALL),
     INDICES,
     bool_attr("use_locking", true),
 ];
 const REF_NUMBER_ATTRS: &[AttrDef] = &[
-    type_attr("T", DType::NUMBERS),
+    type_attr("T", DType::ALL_NUMBERS),
     INDICES,
     bool_attr("use_locking", false),
 ];
@@ -199,7 +200,7 @@ pub(crate) static ADD: Op = Op {
         "Adds to the rows of a variable at the given indices.",
         NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Add)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Add)).only(&[("dtype", DType::ALL_NUMBERS)])],
 };
 
 /// [`ADD`] on a reference.
@@ -215,7 +216,7 @@ pub(crate) static SUB: Op = Op {
         "Subtracts from the rows of a variable at the given indices.",
         NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("dtype", DType::ALL_NUMBERS)])],
 };
 
 /// [`SUB`] on a reference.
@@ -231,7 +232,7 @@ pub(crate) static MUL: Op = Op {
         "Multiplies the rows of a variable at the given indices.",
         NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Mul)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Mul)).only(&[("dtype", DType::ALL_NUMBERS)])],
 };
 
 /// [`MUL`] on a reference.
@@ -247,7 +248,7 @@ pub(crate) static DIV: Op = Op {
         "Divides the rows of a variable at the given indices; integers are rounded towards zero.",
         NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Div)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Div)).only(&[("dtype", DType::ALL_NUMBERS)])],
 };
 
 /// [`DIV`] on a reference.
@@ -261,7 +262,7 @@ pub(crate) static MIN: Op = Op {
     def: on_handles(
         "ResourceScatterMin",
         "Sets the rows of a variable at the given indices to the minimum of their values and the updates.",
-        NUMBER_ATTRS,
+        REAL_ATTRS,
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Min)).only(&[("dtype", DType::NUMBERS)])],
 };
@@ -277,7 +278,7 @@ pub(crate) static MAX: Op = Op {
     def: on_handles(
         "ResourceScatterMax",
         "Sets the rows of a variable at the given indices to the maximum of their values and the updates.",
-        NUMBER_ATTRS,
+        REAL_ATTRS,
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Max)).only(&[("dtype", DType::NUMBERS)])],
 };

@@ -207,7 +207,7 @@ const REF_ANY_ATTRS: &[AttrDef] = &[
     BAD_INDICES_POLICY,
 ];
 const REF_NUMBER_ATTRS: &[AttrDef] = &[
-    type_attr("T", DType::NUMBERS),
+    type_attr("T", DType::ALL_NUMBERS),
     INDICES,
     bool_attr("use_locking", false),
     BAD_INDICES_POLICY,
@@ -234,7 +234,7 @@ pub(crate) static ADD: Op = Op {
         "ResourceScatterNdAdd",
         "Adds to the slices of a variable at the given indices.",
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Add)).only(&[("T", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Add)).only(&[("T", DType::ALL_NUMBERS)])],
 };
 
 /// [`ADD`] on a reference.
@@ -249,7 +249,7 @@ pub(crate) static SUB: Op = Op {
         "ResourceScatterNdSub",
         "Subtracts from the slices of a variable at the given indices.",
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("T", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("T", DType::ALL_NUMBERS)])],
 };
 
 /// [`SUB`] on a reference.

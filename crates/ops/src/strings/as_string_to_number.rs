@@ -25,7 +25,7 @@ fn as_string_shape(cx: &mut thalweg_graph::Infer<'_>) -> Result<(), InferError> 
         })
     };
     let attrs = cx.attrs();
-    let whole = attrs.dtype("T").is_some_and(|d| !d.is_float());
+    let whole = attrs.dtype("T").is_some_and(|d| !d.real().is_float());
     if attrs.bool("scientific") && attrs.bool("shortest") {
         return wrong(
             "scientific",
@@ -91,6 +91,11 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             };
             cx.strings_of(x.dims(), cx.strings(0)?.iter().map(|s| pad(s)))?
         }
+        DType::C64 | DType::C128 => dispatch!(x.dtype(), COMPLEX, T => {
+            let part = |x: f64| field.number(float(x, style, precision));
+            let one = |x: &T| format!("({},{})", part(x.re.into()), part(x.im.into()));
+            cx.strings_of(x.dims(), x.as_slice::<T>()?.iter().map(one))?
+        }, else return Err(KernelError::DType(x.dtype()))),
         dtype => dispatch!(dtype, FLOATS, T => {
             let one = |x: &T| field.number(float(x.to_f64(), style, precision));
             cx.strings_of(x.dims(), x.as_slice::<T>()?.iter().map(one))?

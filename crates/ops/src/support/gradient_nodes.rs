@@ -29,6 +29,15 @@ fn constant(graph: &Graph, value: Tensor) -> Output<'_> {
         .output()
 }
 
+/// The complex conjugate of `x`; of a real tensor, `x` itself.
+#[track_caller]
+pub(crate) fn conj(x: Output<'_>) -> Output<'_> {
+    match x.dtype().is_complex() {
+        true => x.graph().op("Conj").input(x).output(),
+        false => x,
+    }
+}
+
 /// The shape of `x` as a vector: a constant if it is known.
 #[track_caller]
 pub(crate) fn shape_of<'g>(x: Output<'g>, dtype: DType) -> Output<'g> {

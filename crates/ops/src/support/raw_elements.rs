@@ -60,6 +60,10 @@ macro_rules! by_size {
                 type $T = u64;
                 $body
             }
+            16 => {
+                type $T = [u64; 2];
+                $body
+            }
             _ => Err(thalweg_device::KernelError::DType($dtype)),
         }
     };

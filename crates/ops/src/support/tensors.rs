@@ -7,7 +7,7 @@ use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Memory, Reservation, Tensor, TensorError, dispatch};
 
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 
 /// The sum of two tensors of one dtype and shape, in place of the first one if it is not shared.
 pub(crate) fn sum(mut to: Tensor, more: &Tensor) -> Result<Tensor, KernelError> {
@@ -20,10 +20,10 @@ pub(crate) fn sum(mut to: Tensor, more: &Tensor) -> Result<Tensor, KernelError> 
             more.shape()
         )));
     }
-    dispatch!(to.dtype(), NUMBERS, T => {
+    dispatch!(to.dtype(), ALL_NUMBERS, T => {
         let elements = to.as_mut_slice::<T>()?;
         for (to, &x) in elements.iter_mut().zip(more.as_slice::<T>()?) {
-            *to = Number::add(*to, x);
+            *to = Arithmetic::add(*to, x);
         }
     }, else return Err(KernelError::DType(to.dtype())));
     Ok(to)
@@ -42,7 +42,7 @@ pub(crate) fn bytes_mut(tensor: &mut Tensor, dtype: DType) -> Result<&mut [u8], 
         }
         .into());
     }
-    dispatch!(dtype, NUMBERS, T => Ok(bytemuck::cast_slice_mut(tensor.as_mut_slice::<T>()?)), else
+    dispatch!(dtype, ALL_NUMBERS, T => Ok(bytemuck::cast_slice_mut(tensor.as_mut_slice::<T>()?)), else
         Err(KernelError::DType(dtype)))
 }
 

@@ -4,11 +4,12 @@ use bytemuck::Pod;
 use smallvec::SmallVec;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelCx, KernelError, Operand, Prepare, Prepared, RunFn, Slot};
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{ALIGNMENT, DType};
 
 use super::elementwise::{CHUNK, Compute, Conversion};
 
-/// Runs `prepare`'s kernel for `f32`, `f64`, `i64` or `u64`. For narrower dtypes, the listed inputs and outputs are
+/// Runs `prepare`'s kernel for `f32`, `f64`, `i64`, `u64` or `c128`. For narrower dtypes, the listed inputs and outputs are
 /// widened into scratch memory, and narrowed again.
 ///
 /// For kernels that give the same bits that way: with halves, only results may be rounded.
@@ -28,6 +29,7 @@ pub(crate) fn widened(
         DType::U8 | DType::U16 | DType::U32 | DType::Bool => {
             by::<u64>(p, dtype, inputs, outputs, prepare)
         }
+        DType::C64 => by::<Complex<f64>>(p, dtype, inputs, outputs, prepare),
         _ => prepare(p),
     }
 }
@@ -58,8 +60,8 @@ pub(crate) fn with_i64_indices(
     }
 }
 
-/// Runs `prepare`'s kernel with these inputs and outputs as unsigned integers of their elements' size: for kernels
-/// that only copy elements.
+/// Runs `prepare`'s kernel with these inputs and outputs as unsigned integers of their elements' size, or as `c128`,
+/// the only dtype of 16 bytes: for kernels that only copy elements.
 pub(crate) fn as_uints(
     p: &Prepare<'_>,
     inputs: &'static [usize],
@@ -70,7 +72,8 @@ pub(crate) fn as_uints(
         1 => DType::U8,
         2 => DType::U16,
         4 => DType::U32,
-        _ => DType::U64,
+        8 => DType::U64,
+        _ => DType::C128,
     };
     let (mut all, mut out) = (p.inputs.to_vec(), p.outputs.to_vec());
     for &i in inputs {

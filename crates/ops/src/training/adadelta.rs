@@ -6,7 +6,7 @@ use super::arithmetic::{dtype, square};
 use super::define::{DENSE, FLOATS, INDICES, SPARSE, optimizer, t, var};
 use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Arithmetic, Float};
 
 /// `accum = accum rho + grad^2 (1 - rho)`, `u = sqrt(accum_update + epsilon) / sqrt(accum + epsilon) grad`,
 /// `var -= lr u`, and `accum_update = accum_update rho + u^2 (1 - rho)`.

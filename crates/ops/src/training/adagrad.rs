@@ -11,7 +11,7 @@ use super::arithmetic::{dtype, max, shrink, sign, square};
 use super::define::{DENSE, DENSE_SLOTS, FLOATS, INDICES, SPARSE, SPARSE_SLOTS, optimizer, t, var};
 use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
-use thalweg_cpu::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Arithmetic, Float, Wide};
 
 /// `accum += grad^2` (if `update_slots`), and `var -= lr grad / sqrt(accum)`.
 pub(crate) static ADAGRAD: Op = Op {

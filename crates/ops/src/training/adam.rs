@@ -8,7 +8,7 @@ use super::arithmetic::{dtype, max, square};
 use super::define::{DENSE, DENSE_NESTEROV, FLOATS, optimizer, t, var};
 use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
-use thalweg_cpu::number::{Float, Number, Wide};
+use thalweg_cpu::number::{Arithmetic, Float, Wide};
 
 /// `m += (grad - m) (1 - beta1)`, `v += (grad^2 - v) (1 - beta2)`, and
 /// `var -= m lr sqrt(1 - beta2_power) / ((1 - beta1_power) (sqrt(v) + epsilon))`; with

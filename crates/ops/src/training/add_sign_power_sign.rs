@@ -6,7 +6,7 @@ use super::arithmetic::{dtype, sign};
 use super::define::{DENSE, FLOATS, optimizer, t, var};
 use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Arithmetic, Float};
 
 /// `m = m beta + grad (1 - beta)`, and
 /// `var -= lr (alpha + sign_decay sign(grad) sign(m)) grad`.

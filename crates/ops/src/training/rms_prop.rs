@@ -7,7 +7,7 @@ use super::arithmetic::{dtype, square};
 use super::define::{DENSE, FLOATS, INDICES, SPARSE, optimizer, t, var};
 use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Arithmetic, Float};
 
 /// `ms += (grad^2 - ms) (1 - rho)`, `mom = mom momentum + lr grad / sqrt(ms + epsilon)`, and
 /// `var -= mom`.

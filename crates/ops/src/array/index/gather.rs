@@ -11,7 +11,7 @@ use thalweg_tensor::{DType, Shape};
 use super::gather_gradient::{batch_dims, gradient};
 use crate::support::elementwise::CHUNK;
 use crate::support::numbered_elements::numbered_kernel;
-use crate::support::raw_elements::{input_as, output_as};
+use crate::support::raw_elements::{by_size, input_as, output_as};
 use crate::support::shape_inputs::{checked_shape, single_int};
 use crate::support::widened::with_i64_indices;
 
@@ -179,13 +179,7 @@ pub(crate) static GATHER_V1: Op = Op {
 
 const KERNELS: &[Kernel] = &[
     numbered_kernel!(GATHER, "Tparams"),
-    cpu(|p| match p.dtype(0).size() {
-        1 => by_index::<u8>(p),
-        2 => by_index::<u16>(p),
-        4 => by_index::<u32>(p),
-        8 => by_index::<u64>(p),
-        _ => Err(KernelError::DType(p.dtype(0))),
-    }),
+    cpu(|p| by_size!(p.dtype(0), T => by_index::<T>(p))),
     gpu(|p| {
         let GatherSizes {
             batch,

@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::support::elementwise::CHUNK;
 use crate::support::numbered_elements::numbered_kernel;
-use crate::support::raw_elements::{input_as, output_as};
+use crate::support::raw_elements::{by_size, input_as, output_as};
 use crate::support::shape_inputs::{checked_shape, invalid_value, scalar_int};
 use crate::support::shapes;
 use crate::support::widened::with_i64_indices;
@@ -113,13 +113,7 @@ pub(crate) static ONE_HOT: Op = Op {
     },
     kernels: &[
         numbered_kernel!(ONE_HOT, "T"),
-        cpu(|p| match p.outputs[0].dtype.size() {
-            1 => by_index::<u8>(p),
-            2 => by_index::<u16>(p),
-            4 => by_index::<u32>(p),
-            8 => by_index::<u64>(p),
-            _ => Err(KernelError::DType(p.outputs[0].dtype)),
-        }),
+        cpu(|p| by_size!(p.outputs[0].dtype, T => by_index::<T>(p))),
         gpu(|p| {
             let (depth, inner) = rows(p)?;
             crate::gpu::one_hot(p, depth, inner)

@@ -1,7 +1,7 @@
 //! ScatterNd, TensorScatterUpdate, TensorScatterAdd, TensorScatterSub, TensorScatterMax, TensorScatterMin.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 use thalweg_device::{
     InOut, Kernel, KernelError, Op, Prepare, Prepared, TensorCx, cpu, cpu_tensors,
 };
@@ -68,7 +68,7 @@ pub(crate) static SCATTER_ND: Op = Op {
                     return scatter_nd::<bool>(p, |a, b| a | b);
                 }
                 widened_ints(p, &[1], &[0], &|p| {
-                    dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64], T => scatter_nd::<T>(p, T::add), else
+                    dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64 C128], T => scatter_nd::<T>(p, T::add), else
                         Err(KernelError::DType(p.dtype(1))))
                 })
             })
@@ -187,7 +187,12 @@ const ANY: &[AttrDef] = &[
     ),
     POLICY,
 ];
-const NUMBERS: &[AttrDef] = &[
+const REAL: &[AttrDef] = &[
+    type_attr("T", &DType::joined::<13>(DType::NUMBERS, &[DType::Bool])),
+    type_attr("Tindices", DType::INDICES),
+    POLICY,
+];
+const ALL_NUMBERS: &[AttrDef] = &[
     type_attr("T", DType::PLAIN),
     type_attr("Tindices", DType::INDICES),
     POLICY,
@@ -214,12 +219,14 @@ fn updated<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared,
 
 /// Kernel that combines each element with its update.
 macro_rules! joining {
-    ($join:expr) => {{
+    ($list:tt, $join:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
-            with_i64_indices(p, &[1], &|p| widened_ints(p, &[0, 2], &[0], &|p| {
-                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => updated::<T>(p, $join), else
-                    Err(KernelError::DType(p.dtype(0))))
-            }))
+            with_i64_indices(p, &[1], &|p| {
+                widened_ints(p, &[0, 2], &[0], &|p| {
+                dispatch!(p.dtype(0), $list, T => updated::<T>(p, $join), else
+                        Err(KernelError::DType(p.dtype(0))))
+                })
+            })
         })
         .in_place(&[(0, 0)])];
         KERNELS
@@ -246,10 +253,12 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
     kernels: &[
         numbered_kernel!(TENSOR_SCATTER_UPDATE, "T"),
         cpu(|p| {
-            with_i64_indices(p, &[1], &|p| as_uints(p, &[0, 2], &[0], &|p| {
-            dispatch!(p.dtype(0), [U8 U16 U32 U64], T => updated::<T>(p, |_, update| update), else
+            with_i64_indices(p, &[1], &|p| {
+                as_uints(p, &[0, 2], &[0], &|p| {
+                    dispatch!(p.dtype(0), SIZES, T => updated::<T>(p, |_, update| update), else
                 Err(KernelError::DType(p.dtype(0))))
-        }))
+                })
+            })
         })
         .in_place(&[(0, 0)]),
     ],
@@ -260,13 +269,13 @@ pub(crate) static TENSOR_SCATTER_ADD: Op = Op {
     def: updating(
         "TensorScatterAdd",
         "The tensor with the updates added at the slices that the indices name.",
-        NUMBERS,
+        ALL_NUMBERS,
         Gradient::Rule(|g| {
             let updates = by_indices("GatherNd", g.grad(), g.input(1));
             smallvec![Some(g.grad()), None, Some(updates)]
         }),
     ),
-    kernels: joining!(T::add),
+    kernels: joining!([F16 BF16 F32 F64 I64 U64 C128], T::add),
 };
 
 /// Subtracts from slices of a copy.
@@ -274,13 +283,13 @@ pub(crate) static TENSOR_SCATTER_SUB: Op = Op {
     def: updating(
         "TensorScatterSub",
         "The tensor with the updates subtracted at the slices that the indices name.",
-        NUMBERS,
+        ALL_NUMBERS,
         Gradient::Rule(|g| {
             let updates = by_indices("GatherNd", g.grad(), g.input(1));
             smallvec![Some(g.grad()), None, Some(-updates)]
         }),
     ),
-    kernels: joining!(T::sub),
+    kernels: joining!([F16 BF16 F32 F64 I64 U64 C128], T::sub),
 };
 
 /// Sends the gradient to the selected elements, in equal parts if several are equal.
@@ -308,10 +317,10 @@ pub(crate) static TENSOR_SCATTER_MAX: Op = Op {
     def: updating(
         "TensorScatterMax",
         "The larger of each element of the tensor and the updates at the slices that the indices name.",
-        NUMBERS,
+        REAL,
         Gradient::Rule(extreme_gradient),
     ),
-    kernels: joining!(|x, y| if x < y { y } else { x }),
+    kernels: joining!([F16 BF16 F32 F64 I64 U64], |x, y| if x < y { y } else { x }),
 };
 
 /// Minimum of a copy's slices and the updates.
@@ -319,8 +328,8 @@ pub(crate) static TENSOR_SCATTER_MIN: Op = Op {
     def: updating(
         "TensorScatterMin",
         "The smaller of each element of the tensor and the updates at the slices that the indices name.",
-        NUMBERS,
+        REAL,
         Gradient::Rule(extreme_gradient),
     ),
-    kernels: joining!(|x, y| if y < x { y } else { x }),
+    kernels: joining!([F16 BF16 F32 F64 I64 U64], |x, y| if y < x { y } else { x }),
 };

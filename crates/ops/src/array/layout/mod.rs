@@ -27,5 +27,6 @@ pub(crate) static OPS: &[&Op] = &[
     &pad::PAD,
     &pad::PAD_V2,
     &transpose::TRANSPOSE,
+    &transpose::CONJUGATE_TRANSPOSE,
     &transpose::INVERT_PERMUTATION,
 ];

@@ -1,13 +1,17 @@
-//! Transpose, InvertPermutation.
+//! Transpose, ConjugateTranspose, InvertPermutation.
 
+use bytemuck::Pod;
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::{KernelError, Op, Prepare, cpu, gpu, on_host};
-use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
-use thalweg_graph::{InferError, OpDef};
+use thalweg_cpu::number::Arithmetic;
+use thalweg_cpu::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu, on_host};
+use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
+use thalweg_graph::{GradCx, InferError, OpDef};
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Shape};
+use thalweg_tensor::{DType, Shape, dispatch};
 
 use crate::array::box_copies::BoxCopies;
+use crate::support::elementwise::CHUNK;
 use crate::support::gradient_nodes::int_vector;
 use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{
@@ -87,17 +91,7 @@ pub(crate) static TRANSPOSE: Op = Op {
             cx.set(0, shape);
             Ok(())
         },
-        gradient: Gradient::Rule(|g| {
-            let (graph, perm) = (g.graph(), g.input(1));
-            let fact = perm.fact();
-            let known = fact.value.and_then(|v| axes(&v.to_ints()?).ok());
-            let back = match known {
-                Some(perm) => int_vector(graph, fact.dtype, &inverse(&perm)),
-                None => graph.op("InvertPermutation").input(perm).output(),
-            };
-            let dx = graph.op("Transpose").input(g.grad()).input(back);
-            smallvec![Some(dx.output())]
-        }),
+        gradient: Gradient::Rule(|g| gradient(g, "Transpose")),
         same_as: |cx| {
             let perm = axes(&cx.ints(1)?).ok()?;
             perm.iter().enumerate().all(|(i, &p)| i == p).then_some(0)
@@ -111,7 +105,58 @@ pub(crate) static TRANSPOSE: Op = Op {
     ],
 };
 
+/// Permutes the dimensions, and conjugates complex numbers.
+pub(crate) static CONJUGATE_TRANSPOSE: Op = Op {
+    def: OpDef {
+        name: "ConjugateTranspose",
+        summary: "The complex conjugates of the input with its dimensions in another order: dimension i of the output is perm[i] of the input.",
+        gradient: Gradient::Rule(|g| gradient(g, "ConjugateTranspose")),
+        same_as: |cx| match cx.dtype(0).is_complex() {
+            true => None,
+            false => (TRANSPOSE.def.same_as)(cx),
+        },
+        ..TRANSPOSE.def
+    },
+    kernels: &[
+        numbered_kernel!(CONJUGATE_TRANSPOSE, "T"),
+        cpu(
+            |p| dispatch!(p.dtype(0), COMPLEX, T => conjugated::<T>(p), else transpose_moves(p)?.on_cpu()),
+        ),
+        gpu(|p| transpose_moves(p)?.on_gpu()),
+    ],
+};
+
+/// Kernel that transposes, and conjugates each element of the output.
+fn conjugated<T: Arithmetic + Pod>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let moved = transposition(p)?;
+    Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
+        let out = cx.output::<T>(0)?;
+        moved.run(cx.cpu(), cx.input::<T>(0)?, out)?;
+        for_chunks(cx.pool(), out, CHUNK, &|_, out| {
+            out.iter_mut().for_each(|x| *x = x.conj());
+        });
+        Ok(())
+    }))
+}
+
+/// The gradient in the order of the input, by `op`.
+fn gradient<'g>(g: &GradCx<'_, 'g>, op: &str) -> InputGradients<'g> {
+    let (graph, perm) = (g.graph(), g.input(1));
+    let fact = perm.fact();
+    let known = fact.value.and_then(|v| axes(&v.to_ints()?).ok());
+    let back = match known {
+        Some(perm) => int_vector(graph, fact.dtype, &inverse(&perm)),
+        None => graph.op("InvertPermutation").input(perm).output(),
+    };
+    let dx = graph.op(op).input(g.grad()).input(back);
+    smallvec![Some(dx.output())]
+}
+
 fn transpose_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
+    Ok(BoxCopies::one(p, transposition(p)?))
+}
+
+fn transposition(p: &Prepare<'_>) -> Result<StridedCopy, KernelError> {
     let perm = axes(&p.ints(1)?).map_err(kernel_error)?;
     let (from, out) = (steps(p.dims(0)), p.output_dims(0));
     let to = steps(out);
@@ -125,7 +170,7 @@ fn transpose_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
             to: to[i],
         })
         .collect();
-    Ok(BoxCopies::one(p, StridedCopy::new(0, 0, &axes)?))
+    StridedCopy::new(0, 0, &axes)
 }
 
 /// Inverse of a permutation.

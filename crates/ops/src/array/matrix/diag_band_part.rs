@@ -79,6 +79,8 @@ const ATTRS: &[AttrDef] = &[type_attr(
         DType::F64,
         DType::I32,
         DType::I64,
+        DType::C64,
+        DType::C128,
     ],
 )];
 

@@ -2,10 +2,11 @@
 //! UnsortedSegmentMin, UnsortedSegmentProd over ids in any order.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Arithmetic, Float, Number};
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
@@ -84,7 +85,7 @@ fn sorted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Reduces the rows of each segment of sorted ids; `none` for an empty segment.
-fn sorted<T: Number>(
+fn sorted<T: Arithmetic>(
     p: &Prepare<'_>,
     dtype: DType,
     none: T,
@@ -128,11 +129,16 @@ const SORTED: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
+const SORTED_ALL_NUMBERS: OpDef = OpDef {
+    attrs: &[type_attr("T", DType::ALL_NUMBERS), INDICES],
+    ..SORTED
+};
+
 const OUTPUT: &[Arg] = &[arg("output", "T")];
 const INDICES: AttrDef = type_attr("Tindices", DType::INDICES);
 
 /// A type in which integers of narrower dtypes are computed.
-trait StoredInt: Number {
+trait StoredInt: Arithmetic {
     /// The value after it is narrowed to `dtype` and widened again.
     fn stored_as(self, dtype: DType) -> Self;
 }
@@ -151,20 +157,21 @@ stored! {
     half::bf16, |x, _dtype| x;
     f32, |x, _dtype| x;
     f64, |x, _dtype| x;
+    Complex<f64>, |x, _dtype| x;
     i64, |x, dtype| rounding(dtype)(x);
     u64, |x, dtype| rounding(dtype)(x);
 }
 
 /// Kernel of a reduction over sorted ids.
 macro_rules! sorted_kernel {
-    ($none:expr, $join:expr) => {
-        sorted_kernel!($none, $join, |x, _, _| x)
+    ($list:tt, $none:expr, $join:expr) => {
+        sorted_kernel!($list, $none, $join, |x, _, _| x)
     };
-    ($none:expr, $join:expr, $finish:expr) => {{
+    ($list:tt, $none:expr, $join:expr, $finish:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
             let dtype = p.dtype(0);
             widened_ints(p, &[0], &[0], &|p| {
-                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => sorted::<T>(p, dtype, $none, $join, $finish), else
+            dispatch!(p.dtype(0), $list, T => sorted::<T>(p, dtype, $none, $join, $finish), else
                     Err(KernelError::DType(p.dtype(0))))
             })
         })];
@@ -178,9 +185,9 @@ pub(crate) static SEGMENT_SUM: Op = Op {
         name: "SegmentSum",
         summary: "For each segment the sum of the slices with its id; ids are sorted.",
         gradient: Gradient::Rule(|g| smallvec![Some(gather_rows(g.grad(), g.input(1)))]),
-        ..SORTED
+        ..SORTED_ALL_NUMBERS
     },
-    kernels: sorted_kernel!(T::ZERO, T::add),
+    kernels: sorted_kernel!([F16 BF16 F32 F64 I64 U64 C128], T::ZERO, T::add),
 };
 
 /// Means over sorted ids.
@@ -195,11 +202,11 @@ pub(crate) static SEGMENT_MEAN: Op = Op {
             let node = g.graph().op("SegmentSum").input(ones).input(ids);
             smallvec![Some(gather_rows(g.grad() / node.output(), ids))]
         }),
-        ..SORTED
+        ..SORTED_ALL_NUMBERS
     },
-    kernels: sorted_kernel!(T::ZERO, T::add, |x, n, dtype| T::from_f64(
-        x.stored_as(dtype).to_f64() / n as f64
-    )),
+    kernels: sorted_kernel!([F16 BF16 F32 F64 I64 U64 C128], T::ZERO, T::add, |x, n, dtype| x
+        .stored_as(dtype)
+        .divided(n)),
 };
 
 /// Products over sorted ids.
@@ -208,9 +215,9 @@ pub(crate) static SEGMENT_PROD: Op = Op {
         name: "SegmentProd",
         summary: "For each segment the product of the slices with its id; ids are sorted.",
         gradient: Gradient::Rule(|g| product_gradient(g, &IdOrder::Sorted)),
-        ..SORTED
+        ..SORTED_ALL_NUMBERS
     },
-    kernels: sorted_kernel!(T::ONE, T::mul),
+    kernels: sorted_kernel!([F16 BF16 F32 F64 I64 U64 C128], T::ONE, T::mul),
 };
 
 /// Maxima over sorted ids.
@@ -221,7 +228,7 @@ pub(crate) static SEGMENT_MAX: Op = Op {
         gradient: Gradient::Rule(|g| extreme_gradient(g, &IdOrder::Sorted)),
         ..SORTED
     },
-    kernels: sorted_kernel!(T::ZERO, larger),
+    kernels: sorted_kernel!([F16 BF16 F32 F64 I64 U64], T::ZERO, larger),
 };
 
 /// Minima over sorted ids.
@@ -232,7 +239,7 @@ pub(crate) static SEGMENT_MIN: Op = Op {
         gradient: Gradient::Rule(|g| extreme_gradient(g, &IdOrder::Sorted)),
         ..SORTED
     },
-    kernels: sorted_kernel!(T::ZERO, smaller),
+    kernels: sorted_kernel!([F16 BF16 F32 F64 I64 U64], T::ZERO, smaller),
 };
 
 /// The larger of what is there and the next number. A NaN takes the place of a number, and the next number its place, as
@@ -263,7 +270,7 @@ const UNSORTED: OpDef = OpDef {
 };
 
 /// Reduces the slices of each id, from `start`.
-fn unsorted<T: Number>(
+fn unsorted<T: Arithmetic>(
     p: &Prepare<'_>,
     start: T,
     join: fn(T, T) -> T,
@@ -275,7 +282,7 @@ fn unsorted<T: Number>(
     }
 }
 
-fn unsorted_by<T: Number, I: Element + Into<i64>>(
+fn unsorted_by<T: Arithmetic, I: Element + Into<i64>>(
     p: &Prepare<'_>,
     start: T,
     join: fn(T, T) -> T,
@@ -328,13 +335,15 @@ fn bounds(dtype: DType) -> (f64, f64) {
 
 /// Kernel of a reduction over ids in any order.
 macro_rules! unsorted_kernel {
-    (|$least:ident, $most:ident| $start:expr, $join:expr) => {{
+    ($list:tt, |$least:ident, $most:ident| $start:expr, $join:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
             let ($least, $most) = bounds(p.dtype(0));
-            widened_ints(p, &[0], &[0], &|p| with_i64_indices(p, &[1], &|p| {
-                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => unsorted::<T>(p, $start, $join), else
-                    Err(KernelError::DType(p.dtype(0))))
-            }))
+            widened_ints(p, &[0], &[0], &|p| {
+                with_i64_indices(p, &[1], &|p| {
+                dispatch!(p.dtype(0), $list, T => unsorted::<T>(p, $start, $join), else
+                        Err(KernelError::DType(p.dtype(0))))
+                })
+            })
         })];
         KERNELS
     }};
@@ -348,7 +357,7 @@ pub(crate) static UNSORTED_SEGMENT_MAX: Op = Op {
         gradient: Gradient::Rule(|g| extreme_gradient(g, &IdOrder::Unsorted)),
         ..UNSORTED
     },
-    kernels: unsorted_kernel!(|least, _most| T::from_f64(least), larger),
+    kernels: unsorted_kernel!([F16 BF16 F32 F64 I64 U64], |least, _most| T::from_f64(least), larger),
 };
 
 /// Minimum of each segment.
@@ -359,7 +368,7 @@ pub(crate) static UNSORTED_SEGMENT_MIN: Op = Op {
         gradient: Gradient::Rule(|g| extreme_gradient(g, &IdOrder::Unsorted)),
         ..UNSORTED
     },
-    kernels: unsorted_kernel!(|_least, most| T::from_f64(most), smaller),
+    kernels: unsorted_kernel!([F16 BF16 F32 F64 I64 U64], |_least, most| T::from_f64(most), smaller),
 };
 
 /// Product of each segment.
@@ -368,9 +377,14 @@ pub(crate) static UNSORTED_SEGMENT_PROD: Op = Op {
         name: "UnsortedSegmentProd",
         summary: "For each segment the product of the slices with its id; slices with a negative id are left out.",
         gradient: Gradient::Rule(|g| product_gradient(g, &IdOrder::Unsorted)),
+        attrs: &[
+            type_attr("T", DType::ALL_NUMBERS),
+            INDICES,
+            type_attr_or("Tnumsegments", DType::INDICES, DType::I32),
+        ],
         ..UNSORTED
     },
-    kernels: unsorted_kernel!(|_least, _most| T::ONE, T::mul),
+    kernels: unsorted_kernel!([F16 BF16 F32 F64 I64 U64 C128], |_least, _most| T::ONE, T::mul),
 };
 
 /// Scale of a sparse segment's sum: none, by the number of slices, or by its square root.

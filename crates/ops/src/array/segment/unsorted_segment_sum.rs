@@ -1,7 +1,7 @@
 //! UnsortedSegmentSum.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 use thalweg_cpu::parallel::{Disjoint, for_chunks};
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
@@ -53,7 +53,7 @@ pub(super) fn segments(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
 }
 
 /// Kernel for elements `T` and ids `I`.
-fn prepare<T: Number, I: Element>(
+fn prepare<T: Arithmetic, I: Element>(
     p: &Prepare<'_>,
     to_i64: fn(I) -> i64,
 ) -> Result<Prepared, KernelError> {
@@ -148,7 +148,7 @@ pub(crate) static UNSORTED_SEGMENT_SUM: Op = Op {
         ],
         outputs: &[arg("output", "T")],
         attrs: &[
-            type_attr("T", DType::NUMBERS),
+            type_attr("T", DType::ALL_NUMBERS),
             type_attr("Tindices", DType::INDICES),
             type_attr_or("Tnumsegments", DType::INDICES, DType::I32),
         ],
@@ -160,7 +160,7 @@ pub(crate) static UNSORTED_SEGMENT_SUM: Op = Op {
         cpu(|p| {
             widened_ints(p, &[0], &[0], &|p| {
                 with_i64_indices(p, &[1], &|p| {
-                    dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => prepare::<T, i64>(p, i64::from), else
+                    dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64 C128], T => prepare::<T, i64>(p, i64::from), else
                     Err(KernelError::DType(p.dtype(0))))
                 })
             })

@@ -55,7 +55,7 @@ pub(crate) static BROADCAST_TO: Op = Op {
                 p,
                 &[0],
                 &[0],
-                &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(copy_broadcast::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+                &|p| dispatch!(p.dtype(0), SIZES, T => Ok(copy_broadcast::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
             )
         }),
         gpu(crate::gpu::repeated),

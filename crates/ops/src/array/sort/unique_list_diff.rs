@@ -65,7 +65,7 @@ impl<'a> Keys<'a> {
             }
             return Ok(keys);
         }
-        dispatch!(tensor.dtype(), PLAIN, T => {
+        dispatch!(tensor.dtype(), [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool], T => {
             let elements = tensor.as_slice::<T>()?;
             keys.iter_mut().zip(elements).for_each(|(key, x)| *key = x.key());
             Ok(keys)
@@ -120,7 +120,10 @@ const Y_IDX_COUNT: &[Arg] = &[
     arg("idx", "out_idx"),
     arg("count", "out_idx"),
 ];
-const ANY: AttrDef = type_attr("T", DType::ELEMENTS);
+const ANY: AttrDef = type_attr(
+    "T",
+    &DType::joined::<14>(DType::NUMBERS, &[DType::Bool, DType::String]),
+);
 const AXIS: AttrDef = type_attr_or("Taxis", DType::INDICES, DType::I64);
 const OUT_IDX: AttrDef = type_attr_or("out_idx", DType::INDICES, DType::I32);
 

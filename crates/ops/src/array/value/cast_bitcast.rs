@@ -7,6 +7,7 @@ use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use crate::support::elementwise::{BLOCK, CHUNK, Compute, convert};
@@ -44,7 +45,8 @@ pub(crate) static CAST: Op = Op {
                     .attr("DstT", x)
                     .output()
             };
-            smallvec![(x.is_float() && dtype.is_float()).then(back)]
+            let flows = |dtype: DType| dtype.is_float() || dtype.is_complex();
+            smallvec![(flows(x) && flows(dtype)).then(back)]
         }),
         same_as: |cx| (cx.attrs().dtype("SrcT") == cx.attrs().dtype("DstT")).then_some(0),
         ..OpDef::EMPTY
@@ -73,6 +75,15 @@ fn to(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         (DType::U8 | DType::U16 | DType::U32 | DType::U64 | DType::Bool, _) => {
             narrowed::<u64>(p, to)?
         }
+        (DType::C64 | DType::C128, DType::C128) => convert::<Complex<f64>, Complex<f64>>(p, |x| x),
+        (DType::C64 | DType::C128, DType::C64) => {
+            convert::<Complex<f64>, Complex<f32>>(p, |x| Complex::new(x.re as f32, x.im as f32))
+        }
+        (DType::C64 | DType::C128, DType::Bool) => {
+            convert::<Complex<f64>, bool>(p, |x| x != Complex::ZERO)
+        }
+        // The imaginary part is left out.
+        (DType::C64 | DType::C128, _) => narrowed::<Complex<f64>>(p, to)?,
         (other, _) => return Err(KernelError::DType(other)),
     })
 }
@@ -83,6 +94,12 @@ fn narrowed<W: Compute + Into<Scalar>>(
 ) -> Result<Prepared, KernelError> {
     let narrow: fn(&[W], &mut [u8]) = match to {
         DType::Bool => |from, to| to_all::<W, u8>(from, to, |x| bool::from(x).into()),
+        DType::C64 => {
+            |from, to| to_all::<W, Complex<f32>>(from, to, |x| Complex::from(f32::from(x)))
+        }
+        DType::C128 => {
+            |from, to| to_all::<W, Complex<f64>>(from, to, |x| Complex::from(f64::from(x)))
+        }
         to => dispatch!(to, NUMBERS, B => |from, to| to_all::<W, B>(from, to, B::from), else {
             return Err(KernelError::DType(to))
         }),
@@ -118,6 +135,13 @@ fn by_way_of<W: Compute>(p: &Prepare<'_>, narrow: fn(&[W], &mut [u8])) -> Prepar
         Ok(())
     })
     .each()
+}
+
+impl From<Complex<f64>> for Scalar {
+    #[inline(always)]
+    fn from(x: Complex<f64>) -> Scalar {
+        Scalar::Float(x.re)
+    }
 }
 
 /// An element, in one of the three types that hold all elements of its kind exactly.
@@ -182,8 +206,8 @@ pub(crate) static BITCAST: Op = Op {
         inputs: &[arg("input", "T")],
         outputs: &[arg("output", "type")],
         attrs: &[
-            type_attr("T", DType::NUMBERS),
-            type_attr("type", DType::NUMBERS),
+            type_attr("T", DType::ALL_NUMBERS),
+            type_attr("type", DType::ALL_NUMBERS),
         ],
         shape: |cx| {
             let to = cx.attrs().dtype("type").unwrap_or(DType::F32);

@@ -1,7 +1,7 @@
 //! Fill, ZerosLike, OnesLike, Empty.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 use thalweg_device::{KernelError, Op, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
 use thalweg_graph::{OpDef, scalar_of};
@@ -52,7 +52,7 @@ pub(crate) static FILL: Op = Op {
         numbered_kernel!(FILL, "T"),
         cpu(|p| {
             as_uints(p, &[1], &[0], &|p| {
-                dispatch!(p.dtype(1), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
+                dispatch!(p.dtype(1), SIZES, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             let value = cx.input::<T>(1)?;
             let value = *value.first().ok_or(KernelError::Argument("a value"))?;
             cx.output::<T>(0)?.fill(value);
@@ -65,7 +65,7 @@ pub(crate) static FILL: Op = Op {
 };
 
 /// Dtypes of ZerosLike: numbers, bools, strings (empty ones), and variants (lists and optionals).
-const ZEROED: &[DType] = &DType::joined::<15>(DType::ELEMENTS, &[DType::Variant]);
+const ZEROED: &[DType] = &DType::joined::<17>(DType::ELEMENTS, &[DType::Variant]);
 
 /// Zeros with the shape and dtype of the input.
 pub(crate) static ZEROS_LIKE: Op = Op {
@@ -83,10 +83,12 @@ pub(crate) static ZEROS_LIKE: Op = Op {
         cpu_tensors(|cx| Ok(vec![variant_sum::zeros_like(cx, cx.tensor(0)?)?]))
             .only(&[("T", &[DType::String, DType::Variant])]),
         cpu(|p| {
-            as_uints(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
+            as_uints(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), SIZES, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             cx.output::<T>(0)?.fill(T::default());
             Ok(())
-        })), else Err(KernelError::DType(p.dtype(0)))))
+        })), else Err(KernelError::DType(p.dtype(0))))
+            })
         })
         .only(&[("T", DType::PLAIN)]),
         gpu(crate::gpu::zeros).only(&[("T", DType::PLAIN)]),
@@ -117,7 +119,7 @@ pub(crate) static ONES_LIKE: Op = Op {
     kernels: &[
         cpu(|p| {
             let n = p.outputs[0].elements();
-            dispatch!(p.dtype(0), NUMBERS, T => Ok(Prepared::new(n, |cx| {
+            dispatch!(p.dtype(0), ALL_NUMBERS, T => Ok(Prepared::new(n, |cx| {
                 cx.output::<T>(0)?.fill(T::ONE);
                 Ok(())
             })), else match p.dtype(0) {

@@ -203,7 +203,7 @@ pub(crate) static RESIZE_NEAREST_NEIGHBOR: Op = Op {
     },
     kernels: &[cpu(|p| {
         as_uints(p, &[0], &[0], &|p| {
-            dispatch!(p.dtype(0), [U8 U16 U32 U64], T => nearest::<T>(p), else
+            dispatch!(p.dtype(0), SIZES, T => nearest::<T>(p), else
                 Err(KernelError::DType(p.dtype(0))))
         })
     })],

@@ -1,6 +1,7 @@
 //! Types that elementwise functions are computed in, and conversions from and to narrower dtypes.
 
 use half::{bf16, f16};
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, Element};
 
 use super::chunks::{BLOCK, Block};
@@ -116,6 +117,9 @@ conversions! {
         Bool u8, |x| u64::from(x), |w| w as u8;
     }
     bool {}
+    Complex<f64> {
+        C64 Complex<f32>, |x| Complex::new(x.re.into(), x.im.into()), |w| Complex::new(w.re as f32, w.im as f32);
+    }
 }
 
 /// Rounding of intermediate results of a function of several steps, to numbers of `dtype`.
@@ -125,34 +129,42 @@ pub(crate) fn rounding<W: Compute>(dtype: DType) -> impl Fn(W) -> W + Copy + Sen
 }
 
 /// Expands `$body` with `$T` as the type in which elements of `$dtype` are computed: `f32` for halves, the widest of
-/// their kind for integers. In the lists `BITS` and `WRAPPING`, whose functions do not depend on signs, all integers
+/// their kind for integers and complex numbers. In the lists `BITS` and `WRAPPING`, whose functions do not depend on signs, all integers
 /// are computed in `u64`.
 macro_rules! computed {
     ($dtype:expr, FLOATS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            f32: F16 BF16 F32; f64: F64;)
+            f32 => F16 BF16 F32; f64 => F64;)
+    };
+    ($dtype:expr, COMPLEX, $T:ident => $body:expr, else $other:expr) => {
+        $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
+            thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
+    };
+    ($dtype:expr, FLOATS_AND_COMPLEX, $T:ident => $body:expr, else $other:expr) => {
+        $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
+            f32 => F16 BF16 F32; f64 => F64; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
     };
     ($dtype:expr, INTS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            i64: I8 I16 I32 I64; u64: U8 U16 U32 U64;)
+            i64 => I8 I16 I32 I64; u64 => U8 U16 U32 U64;)
     };
     ($dtype:expr, NUMBERS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            f32: F16 BF16 F32; f64: F64; i64: I8 I16 I32 I64; u64: U8 U16 U32 U64;)
+            f32 => F16 BF16 F32; f64 => F64; i64 => I8 I16 I32 I64; u64 => U8 U16 U32 U64;)
     };
     ($dtype:expr, BITS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            u64: I8 I16 I32 I64 U8 U16 U32 U64;)
+            u64 => I8 I16 I32 I64 U8 U16 U32 U64;)
     };
     ($dtype:expr, WRAPPING, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            f32: F16 BF16 F32; f64: F64; u64: I8 I16 I32 I64 U8 U16 U32 U64;)
+            f32 => F16 BF16 F32; f64 => F64; u64 => I8 I16 I32 I64 U8 U16 U32 U64; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
     };
     ($dtype:expr, PLAIN, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            f32: F16 BF16 F32; f64: F64; u64: I8 I16 I32 I64 U8 U16 U32 U64 Bool;)
+            f32 => F16 BF16 F32; f64 => F64; u64 => I8 I16 I32 I64 U8 U16 U32 U64 Bool; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
     };
-    (@ $dtype:expr, $T:ident => $body:expr, $other:expr, $($wide:ident: $($variant:ident)*;)*) => {
+    (@ $dtype:expr, $T:ident => $body:expr, $other:expr, $($wide:ty => $($variant:ident)*;)*) => {
         match $dtype {
             $($(thalweg_tensor::DType::$variant)|* => { type $T = $wide; $body })*
             _ => $other,
@@ -203,6 +215,7 @@ mod tests {
             returns::<f32>(dtype);
             returns::<i64>(dtype);
             returns::<u64>(dtype);
+            returns::<Complex<f64>>(dtype);
         }
     }
 }

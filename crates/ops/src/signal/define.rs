@@ -1,0 +1,167 @@
+//! Base definitions and shape rules of Fourier transforms.
+
+use thalweg_graph::op::{Arg, AttrDef, Gradient, ShapeFn, arg, arg_of, type_attr_or};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape};
+
+use crate::support::shape_inputs::{checked_shape, invalid_value};
+
+const COMPLEX: AttrDef = type_attr_or("Tcomplex", DType::COMPLEX, DType::C64);
+const REAL: AttrDef = type_attr_or("Treal", &[DType::F32, DType::F64], DType::F32);
+const COMPLEX_ATTRS: &[AttrDef] = &[COMPLEX];
+const REAL_ATTRS: &[AttrDef] = &[REAL, COMPLEX];
+const COMPLEX_INPUT: &[Arg] = &[arg("input", "Tcomplex")];
+const COMPLEX_OUTPUT: &[Arg] = &[arg("output", "Tcomplex")];
+const C64_INPUT: &[Arg] = &[arg_of("input", DType::C64)];
+const C64_OUTPUT: &[Arg] = &[arg_of("output", DType::C64)];
+const REAL_INPUT: &[Arg] = &[arg("input", "Treal"), LENGTHS];
+const REAL_OUTPUT: &[Arg] = &[arg("output", "Treal")];
+const HALF_INPUT: &[Arg] = &[arg("input", "Tcomplex"), LENGTHS];
+const LENGTHS: Arg = arg_of("fft_length", DType::I32).host();
+
+/// Definition of a transform from complex to complex numbers.
+pub(super) const fn complex_op(
+    name: &'static str,
+    summary: &'static str,
+    shape: ShapeFn,
+    gradient: Gradient,
+) -> OpDef {
+    OpDef {
+        name,
+        summary,
+        inputs: COMPLEX_INPUT,
+        outputs: COMPLEX_OUTPUT,
+        attrs: COMPLEX_ATTRS,
+        shape,
+        gradient,
+        ..OpDef::EMPTY
+    }
+}
+
+/// Definition of a transform of the oldest programs, for one dtype.
+pub(super) const fn batch_op(name: &'static str, newer: &OpDef) -> OpDef {
+    OpDef {
+        name,
+        summary: newer.summary,
+        inputs: C64_INPUT,
+        outputs: C64_OUTPUT,
+        shape: newer.shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    }
+}
+
+/// Definition of a transform of real numbers to the half of their spectrum, or back.
+pub(super) const fn real_op(
+    name: &'static str,
+    summary: &'static str,
+    forward: bool,
+    shape: ShapeFn,
+) -> OpDef {
+    let (inputs, outputs) = match forward {
+        true => (REAL_INPUT, COMPLEX_OUTPUT),
+        false => (HALF_INPUT, REAL_OUTPUT),
+    };
+    OpDef {
+        name,
+        summary,
+        inputs,
+        outputs,
+        attrs: REAL_ATTRS,
+        shape,
+        ..OpDef::EMPTY
+    }
+}
+
+/// Length of the half spectrum of `length` real numbers.
+pub(super) fn half(length: usize) -> usize {
+    match length {
+        0 => 0,
+        length => length / 2 + 1,
+    }
+}
+
+/// The last `rank` dimensions of input 0, and those before them; `None` if the number of dimensions is unknown.
+#[allow(clippy::type_complexity, reason = "two lists of dimensions")]
+fn split(
+    cx: &Infer<'_>,
+    rank: usize,
+) -> Result<Option<(Vec<Option<usize>>, Vec<Option<usize>>)>, InferError> {
+    let Some(dims) = cx.shape(0).dims() else {
+        return Ok(None);
+    };
+    let outer = dims.len().checked_sub(rank);
+    let outer = outer.ok_or_else(|| InferError::Rank {
+        input: 0,
+        expected: format!("at least {rank}"),
+        found: cx.shape(0).clone(),
+    })?;
+    let (outer, inner) = dims.split_at(outer);
+    Ok(Some((outer.to_vec(), inner.to_vec())))
+}
+
+/// Shape of a transform over the last `RANK` dimensions.
+pub(super) fn complex_shape<const RANK: usize>(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    split(cx, RANK)?;
+    cx.set(0, cx.shape(0).clone());
+    Ok(())
+}
+
+/// Shape of a transform of real numbers, or back to them, from their dimensions and the lengths in input 1.
+pub(super) fn real_shape<const RANK: usize, const FORWARD: bool>(
+    cx: &mut Infer<'_>,
+) -> Result<(), InferError> {
+    let (real, complex) = (cx.attrs().dtype("Treal"), cx.attrs().dtype("Tcomplex"));
+    if let (Some(real), Some(complex)) = (real, complex)
+        && complex.real() != real
+    {
+        return Err(InferError::Attr {
+            attr: "Tcomplex",
+            reason: format!("the parts of {complex} are {}, not {real}", complex.real()),
+        });
+    }
+    if let Some(n) = cx.ranked(1, 1)?.dim(0)
+        && n != RANK
+    {
+        return Err(invalid_value(
+            1,
+            format!("it has {n} lengths: give one for each of the {RANK} transformed dimensions"),
+        ));
+    }
+    let Some((outer, inner)) = split(cx, RANK)? else {
+        return Ok(());
+    };
+    let Some(lengths) = cx.ints(1) else {
+        cx.set(0, Shape::of_rank(outer.len() + RANK));
+        return Ok(());
+    };
+    let mut dims = outer;
+    for (i, (&length, own)) in lengths.iter().zip(inner).enumerate() {
+        let length = usize::try_from(length).map_err(|_| {
+            invalid_value(
+                1,
+                format!("{length} is no length of a dimension: use 0 or more"),
+            )
+        })?;
+        let (needed, dim) = match (i + 1 == RANK, FORWARD) {
+            (true, true) => (length, half(length)),
+            (true, false) => (half(length), length),
+            (false, _) => (length, length),
+        };
+        if let Some(own) = own
+            && own > 0
+            && own < needed
+        {
+            return Err(invalid_value(
+                0,
+                format!(
+                    "dimension {i} of the transform has {own} elements and needs {needed}: pad it with zeros, or ask for a shorter transform"
+                ),
+            ));
+        }
+        dims.push(Some(dim));
+    }
+    let shape = checked_shape(1, Shape::partial(dims))?;
+    cx.set(0, shape);
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Fourier transforms.
+
+mod define;
+mod fft;
+mod gradient;
+mod transform;
+
+use thalweg_device::Op;
+
+/// The ops of this family.
+pub(crate) static OPS: &[&Op] = &[
+    &fft::FFT,
+    &fft::IFFT,
+    &fft::FFT_2D,
+    &fft::IFFT_2D,
+    &fft::FFT_3D,
+    &fft::IFFT_3D,
+    &fft::RFFT,
+    &fft::IRFFT,
+    &fft::RFFT_2D,
+    &fft::IRFFT_2D,
+    &fft::RFFT_3D,
+    &fft::IRFFT_3D,
+    &fft::BATCH_FFT,
+    &fft::BATCH_IFFT,
+    &fft::BATCH_FFT_2D,
+    &fft::BATCH_IFFT_2D,
+    &fft::BATCH_FFT_3D,
+    &fft::BATCH_IFFT_3D,
+];
