@@ -220,6 +220,8 @@ def decompositions(s, name, dtype):
         case("MatrixDeterminant", label, input=square)
         case("LogMatrixDeterminant", label, input=square)
         case("Lu", label, input=square)
+        case("MatrixSquareRoot", label, input=hermitian(dtype, 3, batch))
+        case("MatrixLogarithm", label, input=hermitian(dtype, 3, batch))
         for adjoint in (False, True):
             kind = f"{label}_{'adjoint' if adjoint else 'plain'}"
             rhs = rnd(dtype, [*batch, 3, 2])
@@ -232,3 +234,11 @@ def decompositions(s, name, dtype):
         for full in (False, True):
             if not full or dims[-2] <= dims[-1]:
                 case("Qr", f"{dims_label(dims)}_{'full' if full else 'thin'}", input=rnd(dtype, dims), full_matrices=full)
+
+
+def roots(s):
+    """Square roots of real matrices."""
+    for name, dtype in (("f32", f32), ("f64", f64)):
+        a = np.array([[4, 1, 0], [1, 3, 1], [2, 0, 5]], dtype)
+        tol = {"f32": (1e-4, 1e-5), "f64": (1e-10, 1e-11)}[name]
+        s.case("MatrixSquareRoot", f"{name}_2x3", tol=tol, audit=False, input=np.stack([a, a.T]))

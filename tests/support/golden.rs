@@ -255,6 +255,7 @@ fn complex_difference(found: &Tensor, expected: &Tensor, tolerance: Tolerance) -
     ))
 }
 
+#[allow(clippy::useless_conversion, reason = "of f32, there is one")]
 fn complex_numbers(t: &Tensor) -> Vec<Complex<f64>> {
     dispatch!(t.dtype(), COMPLEX, T => t
         .as_slice::<T>()

@@ -11,6 +11,7 @@ mod each_matrix;
 mod einsum;
 mod equation;
 mod gemm;
+mod general_matrices;
 mod lu;
 mod matmul;
 mod matrices;
@@ -55,6 +56,9 @@ pub(crate) static OPS: &[&Op] = &[
     &self_adjoint_eig::BATCH_SELF_ADJOINT_EIG_V2,
     &self_adjoint_eig::SELF_ADJOINT_EIG,
     &self_adjoint_eig::BATCH_SELF_ADJOINT_EIG,
+    &general_matrices::EIG,
+    &general_matrices::MATRIX_SQUARE_ROOT,
+    &general_matrices::MATRIX_LOGARITHM,
     &svd::SVD,
     &svd::BATCH_SVD,
     &cholesky_grad::CHOLESKY_GRAD,

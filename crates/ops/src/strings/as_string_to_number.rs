@@ -93,6 +93,7 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         }
         DType::C64 | DType::C128 => dispatch!(x.dtype(), COMPLEX, T => {
             let part = |x: f64| field.number(float(x, style, precision));
+            #[allow(clippy::useless_conversion, reason = "of f32, there is one")]
             let one = |x: &T| format!("({},{})", part(x.re.into()), part(x.im.into()));
             cx.strings_of(x.dims(), x.as_slice::<T>()?.iter().map(one))?
         }, else return Err(KernelError::DType(x.dtype()))),

@@ -26,6 +26,7 @@ pub fn qr(g: &Qr, a: &[C], q: &mut [C], r: &mut [C], scratch: &mut [C]) {
         let others = column - first.norm_sqr();
         if others <= f64::MIN_POSITIVE && first.im == 0.0 {
             *factor = C::ZERO;
+            r[k * n + k] = first;
             continue;
         }
         // The sign at which the first element of the vector does not cancel.
@@ -42,19 +43,11 @@ pub fn qr(g: &Qr, a: &[C], q: &mut [C], r: &mut [C], scratch: &mut [C]) {
                 work[i * n + j] -= part;
             }
         }
-        if let Some(r) = r.get_mut(k * n + k) {
-            *r = target.into();
-        }
+        r[k * n + k] = target.into();
     }
     for i in 0..inner {
-        for j in 0..n {
-            let place = i * n + j;
-            match (i == j && i < steps, i < j) {
-                // Set above, unless the column was in place.
-                (true, _) if factors[i] != C::ZERO => {}
-                (true, _) | (_, true) => r[place] = work[place],
-                _ => r[place] = C::ZERO,
-            }
+        for j in (0..n).filter(|&j| j != i) {
+            r[i * n + j] = if i < j { work[i * n + j] } else { C::ZERO };
         }
     }
     q[..m * inner].fill(C::ZERO);

@@ -197,7 +197,7 @@ fn triangular_product(n: usize, x: &[C], y: &[C], out: &mut [C]) {
 /// of the inverse hyperbolic tangent. `scratch` has `3 * n * n` elements. `false` where it does not come near.
 fn triangular_logarithm(n: usize, t: &mut [C], scratch: &mut [C]) -> bool {
     let distance = |t: &[C]| -> f64 {
-        let one = |i: usize| if i % (n + 1) == 0 { 1.0 } else { 0.0 };
+        let one = |i: usize| f64::from(u8::from(i.is_multiple_of(n + 1)));
         (0..n * n)
             .map(|i| (t[i] - one(i)).norm_sqr())
             .sum::<f64>()
@@ -269,8 +269,7 @@ impl MatrixFunction {
             };
         for i in 0..n {
             for j in 0..n {
-                let turned = |k: usize| -> C { (0..=k).map(|l| u[i * n + l] * t[l * n + k]).sum() };
-                rest[i * n + j] = turned(j);
+                rest[i * n + j] = (0..=j).map(|l| u[i * n + l] * t[l * n + j]).sum();
             }
         }
         for i in 0..n {

@@ -118,6 +118,8 @@ conversions! {
     }
     bool {}
     Complex<f64> {
+        F32 f32, |x| Complex::from(f64::from(x)), |w| w.re as f32;
+        F64 f64, |x| Complex::from(x), |w| w.re;
         C64 Complex<f32>, |x| Complex::new(x.re.into(), x.im.into()), |w| Complex::new(w.re as f32, w.im as f32);
     }
 }
