@@ -13,6 +13,7 @@ use thalweg_tensor::Tensor;
 
 use super::curve;
 use super::data::DataArgs;
+use super::fit_run::FitRun;
 use crate::failure::Failure;
 use crate::figure::svg_file;
 use crate::output;
@@ -92,8 +93,12 @@ impl Kmeans {
             .tolerance(self.tolerance)
             .on_iteration(move |iteration| bar.at(iteration.number as u64));
         let begun = Instant::now();
-        let model = kmeans.fit(&hvd, &*rows)?;
-        let seconds = begun.elapsed().as_secs_f64();
+        let model = kmeans.fit(&hvd, &*rows.blocks)?;
+        let run = FitRun {
+            seconds: begun.elapsed().as_secs_f64(),
+            ranks: hvd.size(),
+            streamed: rows.streamed,
+        };
         drop((kmeans, progress));
         if hvd.rank() != 0 {
             return Ok(());
@@ -105,8 +110,8 @@ impl Kmeans {
             curve::draw(path, &model.history)?;
         }
         output::text(&match self.json {
-            true => format!("{:#}\n", json_of(&model, seconds, hvd.size())),
-            false => text_of(&model, seconds, hvd.size()),
+            true => format!("{:#}\n", json_of(&model, &run)),
+            false => text_of(&model, &run),
         })
     }
 }
@@ -126,26 +131,27 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
     }
 }
 
-fn json_of(model: &KMeansModel, seconds: f64, ranks: usize) -> Value {
+fn json_of(model: &KMeansModel, run: &FitRun) -> Value {
     json!({
         "centroids": centroids(model),
         "inertia": model.inertia,
         "iterations": model.iterations,
         "converged": model.converged,
         "history": model.history,
-        "ranks": ranks,
-        "seconds": seconds,
+        "ranks": run.ranks,
+        "seconds": run.seconds,
+        "streamed": run.streamed,
     })
 }
 
-fn text_of(model: &KMeansModel, seconds: f64, ranks: usize) -> String {
+fn text_of(model: &KMeansModel, run: &FitRun) -> String {
     let all = centroids(model);
     let end = match model.converged {
         true => "converged",
         false => "ended at the limit of iterations",
     };
     let mut text = format!(
-        "{} clusters on {ranks} ranks in {seconds:.3} s: {end} after {} iterations, inertia {:.6e}\n",
+        "{} clusters on {run}: {end} after {} iterations, inertia {:.6e}\n",
         all.len(),
         model.iterations,
         model.inertia

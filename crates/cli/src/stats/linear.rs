@@ -11,6 +11,7 @@ use thalweg_stats::{LinearModel, LinearRegression, Solver};
 use thalweg_tensor::Tensor;
 
 use super::data::DataArgs;
+use super::fit_run::FitRun;
 use crate::failure::Failure;
 use crate::output;
 use crate::output_file::check_output_file;
@@ -70,8 +71,12 @@ impl Linear {
             .ridge(self.ridge)
             .solver(solver);
         let start = Instant::now();
-        let model = regression.fit(&hvd, &*rows)?;
-        let seconds = start.elapsed().as_secs_f64();
+        let model = regression.fit(&hvd, &*rows.blocks)?;
+        let run = FitRun {
+            seconds: start.elapsed().as_secs_f64(),
+            ranks: hvd.size(),
+            streamed: rows.streamed,
+        };
         if hvd.rank() != 0 {
             return Ok(());
         }
@@ -79,8 +84,8 @@ impl Linear {
             write_npy(path, &coefficients(&model)?)?;
         }
         output::text(&match self.json {
-            true => format!("{:#}\n", json_of(&model, seconds, hvd.size())),
-            false => text_of(&model, seconds, hvd.size()),
+            true => format!("{:#}\n", json_of(&model, &run)),
+            false => text_of(&model, &run),
         })
     }
 }
@@ -104,7 +109,7 @@ fn solver_name(solver: Solver) -> &'static str {
     }
 }
 
-fn json_of(model: &LinearModel, seconds: f64, ranks: usize) -> Value {
+fn json_of(model: &LinearModel, run: &FitRun) -> Value {
     let rows: Vec<&[f64]> = model.coefficients.chunks(model.features.max(1)).collect();
     json!({
         "intercepts": model.intercepts,
@@ -114,15 +119,16 @@ fn json_of(model: &LinearModel, seconds: f64, ranks: usize) -> Value {
         "reason": model.report.reason,
         "condition": model.report.condition,
         "rank": model.report.rank,
-        "ranks": ranks,
-        "seconds": seconds,
+        "ranks": run.ranks,
+        "seconds": run.seconds,
+        "streamed": run.streamed,
     })
 }
 
-fn text_of(model: &LinearModel, seconds: f64, ranks: usize) -> String {
+fn text_of(model: &LinearModel, run: &FitRun) -> String {
     let report = &model.report;
     let mut text = format!(
-        "{} features, {} targets, on {ranks} ranks in {seconds:.3} s: {}, because {}\ncondition {:.3e}{}\n",
+        "{} features, {} targets, on {run}: {}, because {}\ncondition {:.3e}{}\n",
         model.features,
         model.targets,
         solver_name(report.solver),

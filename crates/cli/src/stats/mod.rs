@@ -2,6 +2,7 @@
 
 mod curve;
 mod data;
+mod fit_run;
 mod kernel_speed;
 mod kmeans;
 mod linear;
