@@ -81,19 +81,24 @@ fn ranks_have_the_fit_of_one_process() {
     ];
     for program in [&kmeans[..], &linear[..]] {
         let alone = json(&stats(program));
-        let launched = Command::new(THALWEG)
-            .args(["launch", "hvd", "-np", "3", "--", THALWEG, "stats"])
-            .args(program)
-            .output()
-            .unwrap();
-        let ranks = json(&launched);
-        assert_eq!((&alone["ranks"], &ranks["ranks"]), (&1.into(), &3.into()));
         let key = if program[0] == "kmeans" {
             "centroids"
         } else {
             "coefficients"
         };
-        assert_close(&ranks[key], &alone[key]);
+        assert_eq!(alone["ranks"], 1);
+        for elastic in [&[][..], &["--min-np", "1"]] {
+            let launched = Command::new(THALWEG)
+                .args(["launch", "hvd", "-np", "3"])
+                .args(elastic)
+                .args(["--", THALWEG, "stats"])
+                .args(program)
+                .output()
+                .unwrap();
+            let ranks = json(&launched);
+            assert_eq!(ranks["ranks"], 3);
+            assert_close(&ranks[key], &alone[key]);
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use thalweg_data::{NpyFile, write_npy};
-use thalweg_hvd::Hvd;
-use thalweg_stats::{KMeans, KMeansModel, Start};
+use thalweg_hvd::{Hvd, elastic};
+use thalweg_stats::{KMeans, KMeansModel, KMeansProgress, Start};
 use thalweg_tensor::Tensor;
 
 use super::curve;
@@ -72,7 +72,6 @@ impl Kmeans {
     pub(super) fn run(&self) -> Result<(), Failure> {
         self.save.as_deref().map_or(Ok(()), check_output_file)?;
         self.plot.as_deref().map_or(Ok(()), svg_file::check)?;
-        let hvd = Hvd::init()?;
         let start = match (&self.start, self.init) {
             (Some(path), _) => Start::Given(NpyFile::open(path)?.tensor()?),
             (None, Init::PlusPlus) => Start::PlusPlus,
@@ -81,25 +80,40 @@ impl Kmeans {
                 oversampling: 2.0,
             },
         };
-        let rows = self.data.rows(&hvd, 0, self.clusters as usize)?;
+        // An elastic job has several rounds.
+        let mut progress = KMeansProgress::default();
+        elastic::run(|job| self.round(job.hvd(), &start, &mut progress))
+    }
+
+    /// Fits, and prints the result on rank 0.
+    fn round(
+        &self,
+        hvd: &Hvd,
+        start: &Start,
+        progress: &mut KMeansProgress,
+    ) -> Result<(), Failure> {
+        let rows = self.data.rows(hvd, 0, self.clusters as usize)?;
         let limit = u64::from(self.iterations);
-        let progress = Arc::new(Progress::new("iteration", limit, hvd.rank() != 0));
-        let bar = progress.clone();
+        let shown = Arc::new(Progress::new("iteration", limit, hvd.rank() != 0));
+        let bar = shown.clone();
         let kmeans = KMeans::new(self.clusters as usize)
-            .start(start)
+            .start(start.clone())
             .starts(self.starts as usize)
             .seed(self.data.seed)
             .max_iterations(self.iterations as usize)
             .tolerance(self.tolerance)
             .on_iteration(move |iteration| bar.at(iteration.number as u64));
         let begun = Instant::now();
-        let model = kmeans.fit(&hvd, &*rows.blocks)?;
+        let model = match self.starts {
+            1 => kmeans.fit_resumed(hvd, &*rows.blocks, progress)?,
+            _ => kmeans.fit(hvd, &*rows.blocks)?,
+        };
         let run = FitRun {
             seconds: begun.elapsed().as_secs_f64(),
             ranks: hvd.size(),
             streamed: rows.streamed,
         };
-        drop((kmeans, progress));
+        drop((kmeans, shown));
         if hvd.rank() != 0 {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use thalweg_data::write_npy;
-use thalweg_hvd::Hvd;
+use thalweg_hvd::{Hvd, elastic};
 use thalweg_stats::{LinearModel, LinearRegression, Solver};
 use thalweg_tensor::Tensor;
 
@@ -59,8 +59,13 @@ pub(super) struct Linear {
 impl Linear {
     pub(super) fn run(&self) -> Result<(), Failure> {
         self.save.as_deref().map_or(Ok(()), check_output_file)?;
-        let hvd = Hvd::init()?;
-        let rows = self.data.rows(&hvd, self.targets as usize, 0)?;
+        // An elastic job has several rounds, each with a fit of its own.
+        elastic::run(|job| self.round(job.hvd()))
+    }
+
+    /// Fits, and prints the result on rank 0.
+    fn round(&self, hvd: &Hvd) -> Result<(), Failure> {
+        let rows = self.data.rows(hvd, self.targets as usize, 0)?;
         let solver = match self.solver {
             SolverChoice::Auto => Solver::Auto,
             SolverChoice::Normal => Solver::NormalEquations,
@@ -71,7 +76,7 @@ impl Linear {
             .ridge(self.ridge)
             .solver(solver);
         let start = Instant::now();
-        let model = regression.fit(&hvd, &*rows.blocks)?;
+        let model = regression.fit(hvd, &*rows.blocks)?;
         let run = FitRun {
             seconds: start.elapsed().as_secs_f64(),
             ranks: hvd.size(),
