@@ -81,19 +81,24 @@ fn ranks_have_the_fit_of_one_process() {
     ];
     for program in [&kmeans[..], &linear[..]] {
         let alone = json(&stats(program));
-        let launched = Command::new(THALWEG)
-            .args(["launch", "hvd", "-np", "3", "--", THALWEG, "stats"])
-            .args(program)
-            .output()
-            .unwrap();
-        let ranks = json(&launched);
-        assert_eq!((&alone["ranks"], &ranks["ranks"]), (&1.into(), &3.into()));
         let key = if program[0] == "kmeans" {
             "centroids"
         } else {
             "coefficients"
         };
-        assert_close(&ranks[key], &alone[key]);
+        assert_eq!(alone["ranks"], 1);
+        for elastic in [&[][..], &["--min-np", "1"]] {
+            let launched = Command::new(THALWEG)
+                .args(["launch", "hvd", "-np", "3"])
+                .args(elastic)
+                .args(["--", THALWEG, "stats"])
+                .args(program)
+                .output()
+                .unwrap();
+            let ranks = json(&launched);
+            assert_eq!(ranks["ranks"], 3);
+            assert_close(&ranks[key], &alone[key]);
+        }
     }
 }
 
@@ -136,14 +141,73 @@ fn csv_npy_and_records_give_the_same_fit_streamed_or_loaded() {
     }
     writer.finish().unwrap();
     for file in [csv, npy, records] {
-        for stream in [&[][..], &["--stream", "--block-rows", "7"][..]] {
+        // 50 rows of 3 numbers are 600 bytes of f32 or more, and 1200 of f64 at most.
+        for (way, streamed) in [
+            (&[][..], false),
+            (&["--stream", "--block-rows", "7"][..], true),
+            (&["--memory", "599", "--block-rows", "7"][..], true),
+            (&["--memory", "1200"][..], false),
+        ] {
             let mut arguments = vec!["linear", "--json", "--data", file.to_str().unwrap()];
-            arguments.extend(stream);
+            arguments.extend(way);
             let found = json(&stats(&arguments));
+            assert_eq!(found["streamed"], streamed, "{file:?} {way:?}");
             assert_close(&found["coefficients"], &serde_json::json!([[2.0, -1.0]]));
             assert_close(&found["intercepts"], &serde_json::json!([3.0]));
         }
     }
+}
+
+#[test]
+fn rows_that_are_made_are_streamed_where_they_exceed_the_memory() {
+    let made = "kmeans --json --clusters 2 --columns 3 --rows 100 --memory";
+    let run = |bytes| {
+        json(&stats(
+            &[&made.split(' ').collect::<Vec<_>>()[..], &[bytes]].concat(),
+        ))
+    };
+    let (loaded, streamed) = (run("2400"), run("2399"));
+    assert_eq!(
+        (&loaded["streamed"], &streamed["streamed"]),
+        (&false.into(), &true.into())
+    );
+    assert_close(&streamed["centroids"], &loaded["centroids"]);
+}
+
+#[test]
+fn times_on_a_cluster_follow_from_its_speeds_or_those_of_this_machine() {
+    let predict = |arguments: &str| {
+        let all: Vec<&str> = arguments.split(' ').collect();
+        stats(&[&["predict"], &all[..], &["--cluster", "xeon-32x40"]].concat())
+    };
+    let linear = "linear --rows 36000000 --columns 256 --json --ranks";
+    let seconds = |ranks: &str, more: &str| {
+        let found = json(&predict(&format!("{linear} {ranks}{more}")));
+        found["seconds"].as_f64().unwrap()
+    };
+    // A core: 36e6 rows of 258 x 259 operations, 30e9 a second.
+    let one = seconds("1", "");
+    assert!((one - 36e6 * 258.0 * 259.0 / 30e9).abs() < 1e-6 * one);
+    let all = seconds("1280", "");
+    assert!((one / 1280.0..one / 1200.0).contains(&all), "{all}");
+    assert!(seconds("1280", " --gflops 60") < 0.6 * all);
+
+    let kmeans =
+        "kmeans --rows 1000000 --columns 4 --clusters 3 --iterations 5 --ranks 40 --measure";
+    let found = json(&predict(&format!("{kmeans} --json")));
+    let number = |pass: usize| found["passes"][pass]["number"].as_u64();
+    assert_eq!((number(0), number(1)), (Some(3), Some(6)));
+    assert!(
+        found["passes"][1]["operations_per_second"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+    let text = predict(kmeans).stdout;
+    assert!(String::from_utf8_lossy(&text).contains("a core of this machine"));
+
+    let mistake = predict("linear --rows 10 --columns 4 --ranks 2 --gflops 0");
+    assert!(String::from_utf8_lossy(&mistake.stderr).contains("give a number above 0"));
 }
 
 #[test]

@@ -89,15 +89,16 @@ const LOCAL_BANDWIDTH: f64 = 10e9;
 /// Bandwidth between a host and its GPUs without `copy_gbytes_per_second`, in bytes a second.
 const COPY_BANDWIDTH: f64 = 10e9;
 
-/// Clusters of the report, with the constants that its measurements on up to 16 GPUs give.
-const NAMED: [(&str, &str); 3] = [
+/// Clusters of the report, with the constants that its measurements on up to 16 GPUs give, and one of CPUs.
+const NAMED: [(&str, &str); 4] = [
     ("daint", include_str!("../clusters/daint.toml")),
     ("p2.xlarge", include_str!("../clusters/p2_xlarge.toml")),
     ("p2.8xlarge", include_str!("../clusters/p2_8xlarge.toml")),
+    ("xeon-32x40", include_str!("../clusters/xeon_32x40.toml")),
 ];
 
 impl Cluster {
-    /// Cluster of the report by its name: `daint`, `p2.xlarge`, `p2.8xlarge`.
+    /// Cluster by its name: `daint`, `p2.xlarge`, `p2.8xlarge` of the report; `xeon-32x40`, 32 hosts of 40 cores.
     pub fn named(name: &str) -> Option<Cluster> {
         let (name, text) = NAMED.iter().find(|(known, _)| *known == name)?;
         Cluster::parse(text, name).ok()
@@ -355,7 +356,7 @@ mod tests {
     const TEXT: &str = include_str!("../clusters/daint.toml");
 
     #[test]
-    fn clusters_of_the_report_are_read() {
+    fn named_clusters_are_read() {
         for (name, _) in NAMED {
             assert!(Cluster::named(name).is_some(), "{name}");
         }

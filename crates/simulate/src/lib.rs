@@ -5,6 +5,7 @@
 //! - [`Cluster`] has the speeds of devices, hosts and links, from a file, or by [`calibrate`] from measured steps.
 //! - [`predict_servers`] and [`predict_all_reduce`] run the template for all workers in [`events`], a discrete-event core, and
 //!   return a [`Prediction`]. Messages of all-reduces are those of the collectives' own algorithms.
+//! - [`StatisticsPass`] is a pass of a regression or of K-means over rows that ranks share.
 //! - [`sweep_servers`] tries numbers of servers, and [`placement_by_cost`] places variables.
 //!
 //! ```
@@ -35,7 +36,8 @@ pub use calibrate::{Constant, MeasuredStep, calibrate};
 pub use cluster::{Barrier, Cluster, DeviceSpeed, HostSpeed, LinkSpeed, ServerHosts};
 pub use error::{Result, SimulateError};
 pub use run::{
-    AllReduceOptions, Prediction, ResourceUse, Span, predict_all_reduce, predict_servers,
+    AllReduceOptions, PassKernel, PassPrediction, Prediction, ResourceUse, Span, StatisticsPass,
+    predict_all_reduce, predict_servers,
 };
 pub use search::{Candidate, best, placement_by_cost, server_counts, sweep_servers};
 pub use step::{

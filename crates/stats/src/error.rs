@@ -3,6 +3,7 @@
 use thalweg_hvd::HvdError;
 use thalweg_session::SessionError;
 use thalweg_tensor::TensorError;
+use thalweg_train::TrainError;
 use thiserror::Error;
 
 /// Error of a fit or a prediction.
@@ -26,6 +27,9 @@ pub enum StatsError {
     /// The ranks did not come together.
     #[error(transparent)]
     Ranks(#[from] HvdError),
+    /// A round of an elastic job.
+    #[error(transparent)]
+    Round(#[from] TrainError),
     /// A tensor of another dtype or shape.
     #[error(transparent)]
     Tensor(#[from] TensorError),

@@ -37,7 +37,7 @@ mod seeded;
 
 pub use error::StatsError;
 pub use files::FileRows;
-pub use kmeans::{Iteration, KMeans, KMeansModel, MiniBatchKMeans, Start};
+pub use kmeans::{Iteration, KMeans, KMeansModel, KMeansProgress, MiniBatchKMeans, Start};
 pub use linear::{LinearModel, LinearRegression, SolveReport, Solver};
 pub use rows::{Block, RowBlocks, Rows};
 pub use seeded::SeededRows;

@@ -32,6 +32,7 @@ const TARGET_NOISE: f64 = 0.1;
 ///     Ok(())
 /// })?;
 /// assert_eq!(sizes, [[64, 3], [36, 3]]);
+/// assert_eq!(all.bytes(), 100 * 4 * 4);
 /// # Ok(())
 /// # }
 /// ```
@@ -69,6 +70,13 @@ impl SeededRows {
         } else {
             rows
         })
+    }
+
+    /// Bytes of the rows of this rank.
+    pub fn bytes(&self) -> u64 {
+        let (first, end) = self.bounds();
+        let width = (self.features + self.targets) * self.dtype.size();
+        (end - first).saturating_mul(width as u64)
     }
 
     /// The rows of this rank: consecutive ones.

@@ -3,12 +3,13 @@ import json
 import warnings
 
 import numpy as np
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.metrics import pairwise_distances_argmin_min
 
 warnings.filterwarnings("ignore")
 rng = np.random.default_rng(11)
-cases = {"linear": [], "kmeans": []}
+cases = {"linear": [], "kmeans": [], "mini_batches": []}
 
 
 def linear(name, x, y, weights=None, intercept=True, ridge=0.0):
@@ -75,5 +76,29 @@ kmeans("as_many_clusters_as_rows", x[:6], x[:6])
 kmeans("one_column", rows(25, 1), np.array([[-1.0], [0.0], [1.0]]))
 kmeans("clusters_that_empty", x, np.vstack([x[:2], np.full((2, 4), 100.0)]))
 kmeans("duplicate_rows", np.repeat(rows(6, 2), 3, axis=0), rows(3, 2))
+
+
+def mini_batches(name, batches, start, weights=None):
+    # Without random reassignment, which ours has not either.
+    model = MiniBatchKMeans(len(start), init=start, n_init=1, reassignment_ratio=0.0)
+    centroids, inertias = start, []
+    for number, x in enumerate(batches):
+        own = np.ones(len(x)) if weights is None else weights[number]
+        inertias.append(float(pairwise_distances_argmin_min(x, centroids)[1] ** 2 @ own))
+        model.partial_fit(x, sample_weight=own)
+        centroids = model.cluster_centers_
+    cases["mini_batches"].append(dict(
+        name=name, batches=[x.tolist() for x in batches], start=start.tolist(),
+        weights=None if weights is None else [w.tolist() for w in weights],
+        centroids=centroids.tolist(), inertias=inertias,
+    ))
+
+
+batches = [rows(n, 3) for n in (20, 20, 7, 30, 1)]
+mini_batches("plain", batches, batches[0][:4])
+mini_batches("far_from_zero", [x + 1e4 for x in batches], batches[0][:4] + 1e4)
+mini_batches("weights", batches, batches[0][:4], [np.round(rng.random(len(x)) * 3, 2) for x in batches])
+mini_batches("a_cluster_without_rows", batches, np.vstack([batches[0][:3], np.full((1, 3), 50.0)]))
+mini_batches("one_cluster", batches, batches[0][:1])
 
 print(json.dumps(cases))

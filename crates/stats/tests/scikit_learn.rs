@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 use thalweg_hvd::Hvd;
-use thalweg_stats::{KMeans, LinearRegression, Rows, Solver, Start};
-use thalweg_tensor::Tensor;
+use thalweg_stats::{
+    Block, KMeans, LinearRegression, MiniBatchKMeans, Rows, Solver, Start, StatsError,
+};
+use thalweg_tensor::{DType, Tensor};
 
 fn cases(kind: &str) -> Vec<Value> {
     let all: Value = serde_json::from_str(include_str!("scikit_learn.json")).unwrap();
@@ -148,5 +150,36 @@ fn k_means_is_that_of_scikit_learn_from_the_same_start() {
             case["found_iterations"].as_u64(),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn mini_batch_k_means_is_that_of_scikit_learn_from_the_same_start_and_batches() {
+    let hvd = Hvd::init().unwrap();
+    for case in cases("mini_batches") {
+        let name = case["name"].as_str().unwrap();
+        let start = matrix(&case["start"]);
+        let batches = case["batches"].as_array().unwrap().iter().enumerate();
+        let batches = batches.map(|(number, x)| {
+            let x = matrix(x);
+            Ok(Block {
+                y: Tensor::zeros(DType::F64, &[x.dims()[0], 0])?,
+                weights: match &case["weights"] {
+                    Value::Null => Tensor::zeros(DType::F64, &[0])?,
+                    weights => vector(&weights[number]),
+                },
+                x,
+            })
+        });
+        let model = MiniBatchKMeans::new(start.dims()[0])
+            .start(Start::Given(start))
+            .fit::<StatsError>(&hvd, batches)
+            .unwrap();
+        assert_close(
+            name,
+            &model.centroids.to_vec::<f64>().unwrap(),
+            &numbers(&case["centroids"]),
+        );
+        assert_close(name, &model.history, &numbers(&case["inertias"]));
     }
 }

@@ -3,14 +3,18 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use thalweg_dist::limits::Machine;
 use thalweg_hvd::Hvd;
-use thalweg_stats::{FileRows, RowBlocks, SeededRows};
+use thalweg_stats::{FileRows, RowBlocks, Rows, SeededRows};
 use thalweg_tensor::DType;
 
 use crate::failure::Failure;
 
 /// Place of the number of the rank in a file name.
 const RANK: &str = "{rank}";
+
+/// Part of the memory that the rows of all ranks of a host may have: loading takes up to three times their bytes.
+const PART_OF_MEMORY: u64 = 4;
 
 /// Dtype of rows.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -46,16 +50,46 @@ pub(super) struct DataArgs {
     /// Dtype of the rows; by default that of a .npy file, f32 for records, f64 otherwise
     #[arg(long, value_name = "TYPE")]
     dtype: Option<RowType>,
-    /// Read the files block by block in each pass, for rows that do not fit into memory
+    /// Read the files block by block in each pass, even if their rows fit into memory
     #[arg(long)]
     stream: bool,
+    /// Bytes of rows that a rank keeps in memory; it reads more than that block by block in each pass. By default, the ranks of
+    /// a host keep a quarter of the memory of the machine or of the control group
+    #[arg(long, value_name = "BYTES", conflicts_with = "stream")]
+    memory: Option<u64>,
     /// Rows of a block; by default those of about 2 MiB of a file, and 32768 of rows that are made
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     block_rows: Option<u32>,
 }
 
+/// Rows of a rank.
+pub(super) struct RankRows {
+    pub(super) blocks: Box<dyn RowBlocks>,
+    /// `true` if each pass reads or makes them anew.
+    pub(super) streamed: bool,
+}
+
+impl RankRows {
+    /// Rows in memory; without them, those that each pass reads or makes.
+    fn new(loaded: Option<Rows>, streamed: impl RowBlocks + 'static) -> RankRows {
+        RankRows {
+            streamed: loaded.is_none(),
+            blocks: match loaded {
+                Some(rows) => Box::new(rows),
+                None => Box::new(streamed),
+            },
+        }
+    }
+}
+
 impl DataArgs {
-    /// The rows of this rank; `made` is the kind of rows that are made.
+    /// Bytes of rows that this rank keeps in memory.
+    fn kept_bytes(&self, hvd: &Hvd) -> u64 {
+        let share = || Machine::here().memory / PART_OF_MEMORY / hvd.local_size().max(1) as u64;
+        self.memory.unwrap_or_else(share)
+    }
+
+    /// The rows of this rank. Those that are made have so many targets, and lie in so many clusters.
     ///
     /// # Errors
     /// A file is not read, or there is no memory for its rows.
@@ -64,7 +98,8 @@ impl DataArgs {
         hvd: &Hvd,
         targets: usize,
         clusters: usize,
-    ) -> Result<Box<dyn RowBlocks>, Failure> {
+    ) -> Result<RankRows, Failure> {
+        let kept = self.kept_bytes(hvd);
         if let Some(rows) = self.rows {
             let seeded = SeededRows {
                 seed: self.seed,
@@ -76,10 +111,9 @@ impl DataArgs {
                 block_rows: self.block_rows.unwrap_or(32_768) as usize,
                 share: (hvd.rank(), hvd.size()),
             };
-            return match self.stream {
-                true => Ok(Box::new(seeded)),
-                false => Ok(Box::new(seeded.made()?)),
-            };
+            let fits = !self.stream && seeded.bytes() <= kept;
+            let made = fits.then(|| seeded.made()).transpose()?;
+            return Ok(RankRows::new(made, seeded));
         }
         let number = hvd.rank().to_string();
         let own = self.data.iter().any(|name| name.contains(RANK));
@@ -97,9 +131,10 @@ impl DataArgs {
         if let Some(dtype) = self.dtype {
             files = files.dtype_of_rows(dtype.into());
         }
-        match self.stream {
-            true => Ok(Box::new(files)),
-            false => Ok(Box::new(files.loaded()?)),
-        }
+        let loaded = match self.stream {
+            true => None,
+            false => files.loaded_within(kept)?,
+        };
+        Ok(RankRows::new(loaded, files))
     }
 }

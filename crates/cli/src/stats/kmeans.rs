@@ -7,12 +7,13 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use thalweg_data::{NpyFile, write_npy};
-use thalweg_hvd::Hvd;
-use thalweg_stats::{KMeans, KMeansModel, Start};
+use thalweg_hvd::{Hvd, elastic};
+use thalweg_stats::{KMeans, KMeansModel, KMeansProgress, Start};
 use thalweg_tensor::Tensor;
 
 use super::curve;
 use super::data::DataArgs;
+use super::fit_run::FitRun;
 use crate::failure::Failure;
 use crate::figure::svg_file;
 use crate::output;
@@ -71,7 +72,6 @@ impl Kmeans {
     pub(super) fn run(&self) -> Result<(), Failure> {
         self.save.as_deref().map_or(Ok(()), check_output_file)?;
         self.plot.as_deref().map_or(Ok(()), svg_file::check)?;
-        let hvd = Hvd::init()?;
         let start = match (&self.start, self.init) {
             (Some(path), _) => Start::Given(NpyFile::open(path)?.tensor()?),
             (None, Init::PlusPlus) => Start::PlusPlus,
@@ -80,21 +80,40 @@ impl Kmeans {
                 oversampling: 2.0,
             },
         };
-        let rows = self.data.rows(&hvd, 0, self.clusters as usize)?;
+        // An elastic job has several rounds.
+        let mut progress = KMeansProgress::default();
+        elastic::run(|job| self.round(job.hvd(), &start, &mut progress))
+    }
+
+    /// Fits, and prints the result on rank 0.
+    fn round(
+        &self,
+        hvd: &Hvd,
+        start: &Start,
+        progress: &mut KMeansProgress,
+    ) -> Result<(), Failure> {
+        let rows = self.data.rows(hvd, 0, self.clusters as usize)?;
         let limit = u64::from(self.iterations);
-        let progress = Arc::new(Progress::new("iteration", limit, hvd.rank() != 0));
-        let bar = progress.clone();
+        let shown = Arc::new(Progress::new("iteration", limit, hvd.rank() != 0));
+        let bar = shown.clone();
         let kmeans = KMeans::new(self.clusters as usize)
-            .start(start)
+            .start(start.clone())
             .starts(self.starts as usize)
             .seed(self.data.seed)
             .max_iterations(self.iterations as usize)
             .tolerance(self.tolerance)
             .on_iteration(move |iteration| bar.at(iteration.number as u64));
         let begun = Instant::now();
-        let model = kmeans.fit(&hvd, &*rows)?;
-        let seconds = begun.elapsed().as_secs_f64();
-        drop((kmeans, progress));
+        let model = match self.starts {
+            1 => kmeans.fit_resumed(hvd, &*rows.blocks, progress)?,
+            _ => kmeans.fit(hvd, &*rows.blocks)?,
+        };
+        let run = FitRun {
+            seconds: begun.elapsed().as_secs_f64(),
+            ranks: hvd.size(),
+            streamed: rows.streamed,
+        };
+        drop((kmeans, shown));
         if hvd.rank() != 0 {
             return Ok(());
         }
@@ -105,8 +124,8 @@ impl Kmeans {
             curve::draw(path, &model.history)?;
         }
         output::text(&match self.json {
-            true => format!("{:#}\n", json_of(&model, seconds, hvd.size())),
-            false => text_of(&model, seconds, hvd.size()),
+            true => format!("{:#}\n", json_of(&model, &run)),
+            false => text_of(&model, &run),
         })
     }
 }
@@ -126,26 +145,27 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
     }
 }
 
-fn json_of(model: &KMeansModel, seconds: f64, ranks: usize) -> Value {
+fn json_of(model: &KMeansModel, run: &FitRun) -> Value {
     json!({
         "centroids": centroids(model),
         "inertia": model.inertia,
         "iterations": model.iterations,
         "converged": model.converged,
         "history": model.history,
-        "ranks": ranks,
-        "seconds": seconds,
+        "ranks": run.ranks,
+        "seconds": run.seconds,
+        "streamed": run.streamed,
     })
 }
 
-fn text_of(model: &KMeansModel, seconds: f64, ranks: usize) -> String {
+fn text_of(model: &KMeansModel, run: &FitRun) -> String {
     let all = centroids(model);
     let end = match model.converged {
         true => "converged",
         false => "ended at the limit of iterations",
     };
     let mut text = format!(
-        "{} clusters on {ranks} ranks in {seconds:.3} s: {end} after {} iterations, inertia {:.6e}\n",
+        "{} clusters on {run}: {end} after {} iterations, inertia {:.6e}\n",
         all.len(),
         model.iterations,
         model.inertia

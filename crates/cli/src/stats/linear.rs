@@ -6,11 +6,12 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use thalweg_data::write_npy;
-use thalweg_hvd::Hvd;
+use thalweg_hvd::{Hvd, elastic};
 use thalweg_stats::{LinearModel, LinearRegression, Solver};
 use thalweg_tensor::Tensor;
 
 use super::data::DataArgs;
+use super::fit_run::FitRun;
 use crate::failure::Failure;
 use crate::output;
 use crate::output_file::check_output_file;
@@ -58,8 +59,13 @@ pub(super) struct Linear {
 impl Linear {
     pub(super) fn run(&self) -> Result<(), Failure> {
         self.save.as_deref().map_or(Ok(()), check_output_file)?;
-        let hvd = Hvd::init()?;
-        let rows = self.data.rows(&hvd, self.targets as usize, 0)?;
+        // An elastic job has several rounds, each with a fit of its own.
+        elastic::run(|job| self.round(job.hvd()))
+    }
+
+    /// Fits, and prints the result on rank 0.
+    fn round(&self, hvd: &Hvd) -> Result<(), Failure> {
+        let rows = self.data.rows(hvd, self.targets as usize, 0)?;
         let solver = match self.solver {
             SolverChoice::Auto => Solver::Auto,
             SolverChoice::Normal => Solver::NormalEquations,
@@ -70,8 +76,12 @@ impl Linear {
             .ridge(self.ridge)
             .solver(solver);
         let start = Instant::now();
-        let model = regression.fit(&hvd, &*rows)?;
-        let seconds = start.elapsed().as_secs_f64();
+        let model = regression.fit(hvd, &*rows.blocks)?;
+        let run = FitRun {
+            seconds: start.elapsed().as_secs_f64(),
+            ranks: hvd.size(),
+            streamed: rows.streamed,
+        };
         if hvd.rank() != 0 {
             return Ok(());
         }
@@ -79,8 +89,8 @@ impl Linear {
             write_npy(path, &coefficients(&model)?)?;
         }
         output::text(&match self.json {
-            true => format!("{:#}\n", json_of(&model, seconds, hvd.size())),
-            false => text_of(&model, seconds, hvd.size()),
+            true => format!("{:#}\n", json_of(&model, &run)),
+            false => text_of(&model, &run),
         })
     }
 }
@@ -104,7 +114,7 @@ fn solver_name(solver: Solver) -> &'static str {
     }
 }
 
-fn json_of(model: &LinearModel, seconds: f64, ranks: usize) -> Value {
+fn json_of(model: &LinearModel, run: &FitRun) -> Value {
     let rows: Vec<&[f64]> = model.coefficients.chunks(model.features.max(1)).collect();
     json!({
         "intercepts": model.intercepts,
@@ -114,15 +124,16 @@ fn json_of(model: &LinearModel, seconds: f64, ranks: usize) -> Value {
         "reason": model.report.reason,
         "condition": model.report.condition,
         "rank": model.report.rank,
-        "ranks": ranks,
-        "seconds": seconds,
+        "ranks": run.ranks,
+        "seconds": run.seconds,
+        "streamed": run.streamed,
     })
 }
 
-fn text_of(model: &LinearModel, seconds: f64, ranks: usize) -> String {
+fn text_of(model: &LinearModel, run: &FitRun) -> String {
     let report = &model.report;
     let mut text = format!(
-        "{} features, {} targets, on {ranks} ranks in {seconds:.3} s: {}, because {}\ncondition {:.3e}{}\n",
+        "{} features, {} targets, on {run}: {}, because {}\ncondition {:.3e}{}\n",
         model.features,
         model.targets,
         solver_name(report.solver),

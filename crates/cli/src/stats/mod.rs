@@ -1,9 +1,12 @@
-//! `thalweg stats`: linear regression and K-means over the rows of files, alone or as ranks.
+//! `thalweg stats`: linear regression and K-means over the rows of files, alone or as ranks; their times on a cluster.
 
 mod curve;
 mod data;
+mod fit_run;
+mod kernel_speed;
 mod kmeans;
 mod linear;
+mod predict;
 
 use clap::{Args, Subcommand};
 
@@ -23,6 +26,7 @@ pub(crate) struct StatsArgs {
 enum Program {
     Linear(linear::Linear),
     Kmeans(kmeans::Kmeans),
+    Predict(predict::Predict),
 }
 
 impl StatsArgs {
@@ -30,6 +34,7 @@ impl StatsArgs {
         match &self.program {
             Program::Linear(linear) => linear.run(),
             Program::Kmeans(kmeans) => kmeans.run(),
+            Program::Predict(predict) => predict.run(),
         }
     }
 }

@@ -5,6 +5,7 @@ mod hosts;
 mod prediction;
 mod recording;
 mod servers;
+mod statistics;
 mod straggling;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ pub use all_reduce::AllReduceOptions;
 pub use hosts::ResourceUse;
 pub use prediction::Prediction;
 pub(crate) use servers::steps;
+pub use statistics::{PassKernel, PassPrediction, StatisticsPass};
 pub use timeline::Span;
 
 use crate::cluster::Cluster;

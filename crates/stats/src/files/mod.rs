@@ -24,7 +24,7 @@ const BLOCK_ROWS: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 15;
 /// Rows of files. The last columns are the targets.
 ///
 /// A rank takes all rows of the files, or its share of them. A pass reads the files from the beginning, so that rows need
-/// not fit into memory; [`FileRows::loaded`] keeps them there.
+/// not fit into memory; [`FileRows::loaded`] keeps them there, and [`FileRows::loaded_within`] those that fit.
 ///
 /// | file | rows |
 /// | --- | --- |
@@ -158,8 +158,32 @@ impl FileRows {
     /// # Errors
     /// A file that is not read.
     pub fn loaded(&self) -> Result<Rows, StatsError> {
+        self.load(u64::MAX)
+    }
+
+    /// All rows, in memory; `None` if they have more than so many bytes. Loading takes up to three times their bytes for a
+    /// moment.
+    ///
+    /// # Errors
+    /// A file that is not read.
+    pub fn loaded_within(&self, bytes: u64) -> Result<Option<Rows>, StatsError> {
+        match self.load(bytes) {
+            Ok(rows) => Ok(Some(rows)),
+            Err(StatsError::Ended) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All rows; [`StatsError::Ended`] where they have more bytes.
+    fn load(&self, bytes: u64) -> Result<Rows, StatsError> {
         let (mut x, mut y, mut rows) = (Vec::new(), Vec::new(), 0);
         self.for_each(&mut |block| {
+            let all = [&x, &y].map(Vec::len).into_iter().sum::<usize>()
+                + block.x.bytes().len()
+                + block.y.bytes().len();
+            if all as u64 > bytes {
+                return Err(StatsError::Ended);
+            }
             rows += block.x.dims().first().copied().unwrap_or(0);
             x.extend_from_slice(block.x.bytes());
             y.extend_from_slice(block.y.bytes());

@@ -9,6 +9,7 @@ use super::centroids::{narrowed, widened};
 use super::graph::{Nodes, Steps};
 use super::model::KMeansModel;
 use super::options::{Iteration, KMeans, Start};
+use super::progress::KMeansProgress;
 use super::relocate::fill_empty_clusters;
 use super::start::Draw;
 use crate::error::StatsError;
@@ -24,16 +25,57 @@ impl KMeans {
     pub fn fit(&self, hvd: &Hvd, rows: &dyn RowBlocks) -> Result<KMeansModel, StatsError> {
         self.check()?;
         let columns = Columns::agreed(hvd, rows)?;
-        best_of_starts(self, hvd, rows, columns.x)
+        best_of_starts(self, hvd, rows, columns.x, None)
+    }
+
+    /// Fits the rows of all ranks in a round of an elastic job, and goes on where the rank with the most iterations has
+    /// ended in the round before. Each round shares all rows among the ranks that are left. `progress` is new for each fit.
+    ///
+    /// # Errors
+    /// As for [`KMeans::fit`]; several starts; progress of another fit.
+    ///
+    /// ```
+    /// use thalweg_hvd::elastic;
+    /// use thalweg_stats::{KMeans, KMeansProgress, SeededRows, StatsError};
+    /// use thalweg_tensor::DType;
+    ///
+    /// // `thalweg launch hvd -np 4 --min-np 1` starts it on some ranks; without it, this is the only one.
+    /// let mut progress = KMeansProgress::default();
+    /// let model = elastic::run(|job| {
+    ///     let rows = SeededRows {
+    ///         seed: 7, rows: 100, features: 3, targets: 0, clusters: 2, dtype: DType::F32, block_rows: 64,
+    ///         share: (job.hvd().rank(), job.hvd().size()),
+    ///     };
+    ///     KMeans::new(2).fit_resumed(job.hvd(), &rows, &mut progress)
+    /// })?;
+    /// assert_eq!(model.iterations, progress.iterations());
+    /// # Ok::<(), StatsError>(())
+    /// ```
+    pub fn fit_resumed(
+        &self,
+        hvd: &Hvd,
+        rows: &dyn RowBlocks,
+        progress: &mut KMeansProgress,
+    ) -> Result<KMeansModel, StatsError> {
+        self.check()?;
+        if self.starts > 1 {
+            return Err(StatsError::invalid(
+                "a fit that is resumed has one start: leave out KMeans::starts",
+            ));
+        }
+        let columns = Columns::agreed(hvd, rows)?;
+        progress.agree(hvd, rows.dtype(), [self.clusters, columns.x])?;
+        best_of_starts(self, hvd, rows, columns.x, Some(progress))
     }
 }
 
-/// The fit with the least inertia.
+/// The fit with the least inertia; `resumed` is the progress of the only one.
 fn best_of_starts(
     kmeans: &KMeans,
     hvd: &Hvd,
     rows: &dyn RowBlocks,
     dims: usize,
+    mut resumed: Option<&mut KMeansProgress>,
 ) -> Result<KMeansModel, StatsError> {
     let k = kmeans.clusters;
     if let Start::Given(given) = &kmeans.start
@@ -70,7 +112,15 @@ fn best_of_starts(
             seed,
             rank: hvd.rank(),
         };
-        let centroids = draw.centroids(&kmeans.start, k)?;
+        let mut own = KMeansProgress::default();
+        let progress = resumed.as_deref_mut().unwrap_or(&mut own);
+        let centroids = match &progress.centroids {
+            Some(centroids) => centroids.clone(),
+            None => {
+                let drawn = draw.centroids(&kmeans.start, k)?;
+                narrowed(rows.dtype(), [k, dims], &drawn)?
+            }
+        };
         let mut lloyd = Lloyd {
             kmeans,
             steps: &mut steps,
@@ -78,7 +128,7 @@ fn best_of_starts(
             dims,
             least_shift,
         };
-        let model = lloyd.run(start, centroids)?;
+        let model = lloyd.run(start, centroids, progress)?;
         if best
             .as_ref()
             .is_none_or(|best| model.inertia < best.inertia)
@@ -116,19 +166,22 @@ struct Lloyd<'a, 'g> {
 }
 
 impl Lloyd<'_, '_> {
-    fn run(&mut self, start: usize, centroids: Vec<f64>) -> Result<KMeansModel, StatsError> {
-        let (dtype, shape) = (self.rows.dtype(), [self.kmeans.clusters, self.dims]);
-        let mut centroids: Tensor = narrowed(dtype, shape, &centroids)?;
-        let (mut history, mut converged) = (Vec::new(), false);
-        while !converged && history.len() < self.kmeans.max_iterations {
+    fn run(
+        &mut self,
+        start: usize,
+        mut centroids: Tensor,
+        progress: &mut KMeansProgress,
+    ) -> Result<KMeansModel, StatsError> {
+        while !progress.converged && progress.iterations() < self.kmeans.max_iterations {
             let (moved, inertia, shift) = self.iterate(&centroids)?;
-            history.push(inertia);
-            converged = shift <= self.least_shift;
+            progress.history.push(inertia);
+            progress.converged = shift <= self.least_shift;
             centroids = moved;
+            progress.centroids = Some(centroids.clone());
             if let Some(observer) = &self.kmeans.observer {
                 observer(&Iteration {
                     start,
-                    number: history.len(),
+                    number: progress.iterations(),
                     inertia,
                     shift,
                 });
@@ -139,9 +192,9 @@ impl Lloyd<'_, '_> {
         Ok(KMeansModel {
             centroids,
             inertia,
-            iterations: history.len(),
-            converged,
-            history,
+            iterations: progress.iterations(),
+            converged: progress.converged,
+            history: progress.history.clone(),
         })
     }
 
