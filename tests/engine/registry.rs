@@ -266,6 +266,8 @@ const WITHOUT_GRADIENT: &[(&str, &str)] = &[
     ("OptionalHasValue", ARRAYS),
     ("OptionalNone", ARRAYS),
     ("MaxPoolGradWithArgmax", "TensorFlow has none"),
+    ("Conv3DBackpropInput", FIRST_VERSIONS),
+    ("Conv3DBackpropFilter", FIRST_VERSIONS),
     ("CollectiveReduceV2", "TensorFlow has none"),
     ("CollectiveReduceScatterV2", "TensorFlow has none"),
     ("CollectiveGatherV2", "TensorFlow has none"),

@@ -34,6 +34,7 @@ import cases_sparse
 import cases_state
 import cases_strings
 import cases_updates
+import cases_volume
 from optimizers import optimizer_lines
 from suite import Suite
 from traces import trace_lines
@@ -55,6 +56,7 @@ MODULES = (
     cases_conv,
     cases_depthwise,
     cases_pool,
+    cases_volume,
     cases_resize,
     cases_image,
     cases_linalg,

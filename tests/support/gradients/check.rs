@@ -17,6 +17,7 @@ use super::ragged::ragged;
 use super::rearrange::rearranged;
 use super::reductions::reductions;
 use super::sparse::sparse;
+use super::volumes::volumes;
 
 /// Every case.
 pub fn all_cases() -> Vec<GradientCase> {
@@ -30,6 +31,7 @@ pub fn all_cases() -> Vec<GradientCase> {
         lookups(),
         layers(),
         images(),
+        volumes(),
         decompositions(),
         listed(),
         sparse(),

@@ -15,6 +15,7 @@ mod ragged;
 mod rearrange;
 mod reductions;
 mod sparse;
+mod volumes;
 
 pub use case::{GradientCase, case, mixed};
 pub use check::{all_cases, check};

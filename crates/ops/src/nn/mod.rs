@@ -3,6 +3,7 @@
 mod batch_norm;
 mod bias;
 mod conv2d;
+mod conv3d;
 mod conv_kernels;
 mod cross_entropy;
 mod ctc;
@@ -17,10 +18,12 @@ mod max_pool;
 mod max_pool_argmax;
 mod max_pool_stored_argmax;
 mod pool;
+mod pool3d;
 mod relu_elu;
 pub(crate) mod resize;
 mod selu_softsign;
 mod softmax;
+mod volumes;
 
 use thalweg_device::Op;
 use thalweg_graph::{NodeBuilder, Output, Value};
@@ -56,6 +59,11 @@ pub(crate) static OPS: &[&Op] = &[
     &conv2d::CONV_2D,
     &conv2d::CONV_2D_BACKPROP_INPUT,
     &conv2d::CONV_2D_BACKPROP_FILTER,
+    &conv3d::CONV_3D,
+    &conv3d::CONV_3D_BACKPROP_INPUT,
+    &conv3d::CONV_3D_BACKPROP_INPUT_V2,
+    &conv3d::CONV_3D_BACKPROP_FILTER,
+    &conv3d::CONV_3D_BACKPROP_FILTER_V2,
     &depthwise::DEPTHWISE_CONV_2D_NATIVE,
     &depthwise::DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT,
     &depthwise::DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER,
@@ -73,6 +81,11 @@ pub(crate) static OPS: &[&Op] = &[
     &max_pool_argmax::MAX_POOL_GRAD_WITH_ARGMAX,
     &pool::AVG_POOL,
     &pool::AVG_POOL_GRAD,
+    &pool3d::MAX_POOL_3D,
+    &pool3d::MAX_POOL_3D_GRAD,
+    &pool3d::MAX_POOL_3D_GRAD_GRAD,
+    &pool3d::AVG_POOL_3D,
+    &pool3d::AVG_POOL_3D_GRAD,
     &selu_softsign::SOFTSIGN,
     &selu_softsign::SOFTSIGN_GRAD,
     &selu_softsign::SELU,
