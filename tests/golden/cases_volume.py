@@ -48,6 +48,7 @@ def add(s):
         x = distinct(bf16, dims)
         both(s, "MaxPool3D", f"bf16_{label}", volumes=(0,), input=x, data_format="NDHWC", **attrs)
     ties(s)
+    generic(s)
 
 
 def both(s, op, label, volumes=(), sizes=(), out=(0,), **arguments):
@@ -168,3 +169,45 @@ def ties(s):
         given = {"orig_input": x, "orig_output": y}
         both(s, "MaxPool3DGrad", f"f32_{label}", volumes=(0, 1, 2), **given, grad=rnd(f32, y.shape), **attrs)
         both(s, "MaxPool3DGradGrad", f"f32_{label}", volumes=(0, 1, 2), **given, grad=rnd(f32, x.shape), **attrs)
+
+
+# label: (dimensions of the input with channels last, of the filter, strides, batch dimensions, further attributes)
+GENERIC = {
+    "images": ([2, 5, 4, 3], [3, 2, 3, 2], [1, 1, 1, 1], 1, {}),
+    "images_s2_d1": ([1, 7, 6, 2], [3, 3, 2, 3], [1, 2, 2, 1], 1, {"dilations": [1, 1, 1, 1]}),
+    "images_d2": ([1, 7, 6, 2], [3, 2, 2, 3], [1, 1, 1, 1], 1, {"dilations": [1, 2, 3, 1]}),
+    "images_two_batch_dims": ([2, 3, 4, 4, 2], [2, 2, 2, 3], [1, 1, 1, 1], 2, {}),
+    "volumes": ([2, 3, 4, 5, 2], [2, 2, 3, 2, 3], [1, 1, 2, 1, 1], 1, {}),
+    "volumes_three_batch_dims": ([2, 1, 2, 3, 3, 4, 2], [2, 2, 2, 2, 1], [1, 1, 1, 1, 1], 3, {}),
+    "no_images": ([0, 4, 4, 2], [2, 2, 2, 3], [1, 1, 1, 1], 1, {}),
+}
+
+
+def generic(s):
+    """Conv, of images and volumes, and its twin with channels before them."""
+    for label, (dims, filter_dims, strides, batch, more) in GENERIC.items():
+        for name, dtype in (("f32", f32), ("f64", f64)):
+            for padding in ("SAME", "VALID"):
+                own = f"{name}_{label}_{padding.lower()}"
+                attrs = {"strides": strides, "padding": padding, "batch_dims": batch} | more
+                given = {"input": rnd(dtype, dims), "filter": rnd(dtype, filter_dims)}
+                run = s.case("Conv", own, **given, **attrs)
+                if run is not None:
+                    channels_first(s, own, run, batch)
+
+
+def channels_first(s, label, run, batch):
+    """The same run with the channels behind the batch."""
+    x, w = run.inputs
+    first = {"data_format": {"s": "CHANNELS_FIRST"}}
+    for key in ("strides", "dilations"):
+        values = run.attrs[key]["ints"]
+        if values:
+            first[key] = {"ints": [values[0], values[-1], *values[1:-1]]}
+    twin = dataclasses.replace(
+        run,
+        attrs=dict(run.attrs) | first,
+        inputs=[np.ascontiguousarray(np.moveaxis(x, -1, batch)), w],
+        outputs=[np.ascontiguousarray(np.moveaxis(run.outputs[0], -1, batch))],
+    )
+    s.record("Conv", f"{label}_channels_first", twin)

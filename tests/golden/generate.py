@@ -25,8 +25,10 @@ import cases_move
 import cases_nn
 import cases_norm
 import cases_pool
+import cases_quantize
 import cases_ragged
 import cases_random
+import cases_regions
 import cases_rearrange
 import cases_reduce
 import cases_resize
@@ -57,6 +59,8 @@ MODULES = (
     cases_depthwise,
     cases_pool,
     cases_volume,
+    cases_regions,
+    cases_quantize,
     cases_resize,
     cases_image,
     cases_linalg,

@@ -16,6 +16,7 @@ use super::nn::layers;
 use super::ragged::ragged;
 use super::rearrange::rearranged;
 use super::reductions::reductions;
+use super::regions::regions;
 use super::sparse::sparse;
 use super::volumes::volumes;
 
@@ -32,6 +33,7 @@ pub fn all_cases() -> Vec<GradientCase> {
         layers(),
         images(),
         volumes(),
+        regions(),
         decompositions(),
         listed(),
         sparse(),

@@ -14,6 +14,7 @@ mod nn;
 mod ragged;
 mod rearrange;
 mod reductions;
+mod regions;
 mod sparse;
 mod volumes;
 

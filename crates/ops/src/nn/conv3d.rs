@@ -38,7 +38,7 @@ const INPUT_GRAD_ATTRS: &[AttrDef] = &[
 const FIRST_ATTRS: &[AttrDef] = &[ATTRS[0], ATTRS[1], ATTRS[2], ATTRS[4]];
 
 /// Shape of the convolution of volumes with a filter.
-fn output_shape(
+pub(super) fn output_shape(
     windows: &Volumes,
     i: usize,
     volumes: &Shape,
@@ -142,8 +142,9 @@ fn kernel<T: Real + Element>(
         .with_cost(200 + (products / 30.0) as u64)
 }
 
-fn forward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let g = geometry(p, p.dims(0), p.dims(1))?;
+/// Kernel of the convolution of volumes of these dimensions.
+pub(super) fn forward(p: &Prepare<'_>, volumes: &[usize]) -> Result<Prepared, KernelError> {
+    let g = geometry(p, volumes, p.dims(1))?;
     widened(
         p,
         &[0, 1],
@@ -195,7 +196,7 @@ pub(crate) static CONV_3D: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(forward)],
+    kernels: &[cpu(|p| forward(p, p.dims(0)))],
 };
 
 /// Gradient of a convolution with respect to its volumes.

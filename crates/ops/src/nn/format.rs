@@ -28,7 +28,7 @@ impl DataFormat {
     /// Format given by attribute `data_format`.
     pub fn of(attrs: &Attrs) -> DataFormat {
         match attrs.str("data_format") {
-            "NCHW" => DataFormat::Nchw,
+            "NCHW" | "CHANNELS_FIRST" => DataFormat::Nchw,
             _ => DataFormat::Nhwc,
         }
     }
@@ -223,6 +223,11 @@ impl Padding {
     }
 }
 
+/// `true` if attribute `dilations` is given; an empty list is that of ones.
+pub(super) fn has_dilations(attrs: &Attrs) -> bool {
+    attrs.get("dilations").is_some() && !attrs.ints("dilations").is_empty()
+}
+
 /// Parameters of windows that slide over the rows and columns of images.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sliding {
@@ -242,9 +247,9 @@ impl Sliding {
     /// [`InferError::Attr`].
     pub(crate) fn of(attrs: &Attrs) -> Result<Sliding, InferError> {
         let format = DataFormat::of(attrs);
-        let dilations = match attrs.get("dilations") {
-            Some(_) => format.pair(attrs, "dilations")?,
-            None => [1, 1],
+        let dilations = match has_dilations(attrs) {
+            true => format.pair(attrs, "dilations")?,
+            false => [1, 1],
         };
         Ok(Sliding {
             format,

@@ -8,7 +8,7 @@ use thalweg_graph::{Attrs, GradCx, Infer, InferError, NodeBuilder};
 use thalweg_tensor::Shape;
 use thalweg_tensor::text::counted;
 
-use super::format::{SlidingAxis, positive};
+use super::format::{SlidingAxis, has_dilations, positive};
 
 /// Attribute `data_format` of ops on volumes.
 pub(super) const VOLUME_FORMAT: AttrDef = str_attr("data_format", "NDHWC", &["NDHWC", "NCDHW"]);
@@ -32,13 +32,18 @@ impl Volumes {
     /// [`InferError::Attr`].
     pub(super) fn of(attrs: &Attrs) -> Result<Volumes, InferError> {
         let layout = layout(attrs);
+        if attrs.str("padding") == "EXPLICIT" {
+            return Err(InferError::Unsupported(
+                "padding of volumes is SAME or VALID: pad them with Pad before".to_owned(),
+            ));
+        }
         Ok(Volumes {
             layout,
             same: attrs.str("padding") == "SAME",
             strides: triple(layout, attrs, "strides")?,
-            dilations: match attrs.get("dilations") {
-                Some(_) => triple(layout, attrs, "dilations")?,
-                None => [1; 3],
+            dilations: match has_dilations(attrs) {
+                true => triple(layout, attrs, "dilations")?,
+                false => [1; 3],
             },
             may_be_empty: false,
         })
@@ -150,9 +155,10 @@ impl Volumes {
 
 /// Layout given by attribute `data_format`, if there is one.
 pub(super) fn layout(attrs: &Attrs) -> Layout {
-    match attrs.get("data_format").is_some() && attrs.str("data_format") == "NCDHW" {
-        true => Layout::Nchw,
-        false => Layout::Nhwc,
+    let format = attrs.get("data_format").map(|_| attrs.str("data_format"));
+    match format {
+        Some("NCDHW" | "CHANNELS_FIRST") => Layout::Nchw,
+        _ => Layout::Nhwc,
     }
 }
 
@@ -220,9 +226,12 @@ pub(super) fn node_like<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
         })
 }
 
-/// `true` if a tensor of these dimensions can be counted, whichever of them are zero.
+/// Maximum number of elements of a tensor: beyond it no machine has enough memory.
+const MAX_ELEMENTS: usize = 1 << 40;
+
+/// `true` if there can be a tensor of these dimensions, whichever of them are zero.
 pub(super) fn countable(dims: &[usize]) -> bool {
     dims.iter()
         .try_fold(1, |n: usize, &d| n.checked_mul(d.max(1)))
-        .is_some_and(|n| n <= isize::MAX as usize)
+        .is_some_and(|n| n <= MAX_ELEMENTS)
 }
