@@ -20,6 +20,10 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("FakeQuantWithMinMaxArgsGradient", STEPS),
     ("FakeQuantWithMinMaxVars", STEPS),
     ("FakeQuantWithMinMaxVarsPerChannel", STEPS),
+    ("QuantizeAndDequantize", STEPS),
+    ("QuantizeAndDequantizeV2", STEPS),
+    ("QuantizeAndDequantizeV3", STEPS),
+    ("QuantizeAndDequantizeV4", STEPS),
     ("If", "it calls functions: tests/engine/control_flow.rs"),
     (
         "StatelessIf",
@@ -247,4 +251,32 @@ fn gradients_pass_fake_quantization_within_its_range_and_go_to_the_limits_beyond
     let found = gradients(&[y], &[x])[0].unwrap();
     let value: Tensor = session.run(found, []).unwrap();
     assert_eq!(value, Tensor::from([[1.0f32, 1.0], [1.0, 0.0], [0.0, 1.0]]));
+}
+
+#[test]
+fn gradients_pass_quantization_and_those_of_its_fourth_version_within_the_range_alone() {
+    let g = Graph::new();
+    let x = g.constant([-3.0f32, -0.5, 1.0, 1.25]);
+    let (low, high) = (g.constant(-1.0f32), g.constant(1.0f32));
+    let weights = g.constant([1.0f32, 2.0, 3.0, 4.0]);
+    let session = |found: Output<'_>| -> Tensor {
+        let session = Session::new(&g).unwrap();
+        session.run(g.output(found.id()), []).unwrap()
+    };
+    for (op, expected) in [
+        ("QuantizeAndDequantizeV2", [1.0f32, 2.0, 3.0, 4.0]),
+        ("QuantizeAndDequantizeV4", [0.0, 2.0, 3.0, 0.0]),
+    ] {
+        let node = g.op(op).input(x).input(low).input(high);
+        let y = node.attr("range_given", true).output();
+        let found = gradients(&[y * weights], &[x])[0].unwrap();
+        assert_eq!(session(found), Tensor::from(expected), "{op}");
+    }
+    let y = g.op("QuantizeAndDequantizeV3").input(x).input(low);
+    let y = y.input(high).input(g.constant(8)).output();
+    let found = gradients(&[y * weights], &[x])[0].unwrap();
+    assert_eq!(session(found), Tensor::from([1.0f32, 2.0, 3.0, 4.0]));
+    let y = g.op("QuantizeAndDequantize").input(x).output();
+    let found = gradients(&[y * weights], &[x])[0].unwrap();
+    assert_eq!(session(found), Tensor::from([1.0f32, 2.0, 3.0, 4.0]));
 }

@@ -27,8 +27,10 @@ import cases_move
 import cases_nn
 import cases_norm
 import cases_pool
+import cases_quantize
 import cases_ragged
 import cases_random
+import cases_regions
 import cases_rearrange
 import cases_reduce
 import cases_resize
@@ -36,6 +38,7 @@ import cases_sparse
 import cases_state
 import cases_strings
 import cases_updates
+import cases_volume
 from optimizers import optimizer_lines
 from suite import Suite
 from traces import trace_lines
@@ -59,6 +62,9 @@ MODULES = (
     cases_conv,
     cases_depthwise,
     cases_pool,
+    cases_volume,
+    cases_regions,
+    cases_quantize,
     cases_resize,
     cases_image,
     cases_linalg,

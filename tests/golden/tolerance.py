@@ -28,7 +28,7 @@ AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp Resour
 ResourceScatterMax ResourceScatterNdUpdate ResourceScatterNdMin ResourceScatterNdMax ResourceGather ResourceGatherNd
 ResourceStridedSliceAssign
 Min All Any ArgMax ArgMin FloorMod FloorDiv BiasAdd Relu ReluGrad Relu6 Relu6Grad MaxPool MaxPoolV2 MaxPoolGradGrad MaxPoolGradGradV2
-MaxPoolWithArgmax ResizeNearestNeighbor AssignVariableOp
+MaxPoolWithArgmax MaxPool3D MaxPool3DGradGrad Dilation2D FractionalMaxPool ResizeNearestNeighbor AssignVariableOp
 AssignAddVariableOp AssignSubVariableOp ReadVariableOp VarIsInitializedOp
 """.split()
 )
@@ -45,6 +45,9 @@ FusedBatchNormGradV2 FusedBatchNormGradV3 LRNGrad DepthwiseConv2dNative Depthwis
 DepthwiseConv2dNativeBackpropFilter MaxPoolGradV2 MaxPoolGradWithArgmax ResizeBilinearGrad
 ResizeNearestNeighborGrad Qr CTCLoss CTCBeamSearchDecoder FakeQuantWithMinMaxVarsGradient
 FakeQuantWithMinMaxVarsPerChannelGradient
+Conv Conv3D Conv3DBackpropInput Conv3DBackpropInputV2 Conv3DBackpropFilter Conv3DBackpropFilterV2
+AvgPool3D AvgPool3DGrad MaxPool3DGrad
+Dilation2DBackpropInput Dilation2DBackpropFilter FractionalAvgPool FractionalMaxPoolGrad FractionalAvgPoolGrad
 """.split()
 )
 

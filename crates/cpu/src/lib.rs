@@ -28,6 +28,7 @@
 pub mod batch_norm;
 pub mod centroids;
 pub mod conv;
+pub mod conv3d;
 mod cpu;
 pub mod depthwise;
 mod epilogue;
@@ -41,6 +42,7 @@ mod micro_kernel;
 pub mod number;
 pub mod parallel;
 pub mod pooling;
+pub mod pooling3d;
 pub mod qr;
 pub mod scratch;
 pub mod shares;
@@ -48,6 +50,7 @@ pub mod special;
 pub mod thread_pool;
 pub mod transpose;
 mod vector;
+pub mod window_axis;
 
 pub use cpu::Cpu;
 pub use epilogue::{Activation, Epilogue};

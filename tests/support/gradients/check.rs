@@ -17,7 +17,9 @@ use super::nn::layers;
 use super::ragged::ragged;
 use super::rearrange::rearranged;
 use super::reductions::reductions;
+use super::regions::regions;
 use super::sparse::sparse;
+use super::volumes::volumes;
 
 /// Every case.
 pub fn all_cases() -> Vec<GradientCase> {
@@ -31,6 +33,8 @@ pub fn all_cases() -> Vec<GradientCase> {
         lookups(),
         layers(),
         images(),
+        volumes(),
+        regions(),
         decompositions(),
         listed(),
         sparse(),

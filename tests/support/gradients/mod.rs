@@ -15,7 +15,9 @@ mod nn;
 mod ragged;
 mod rearrange;
 mod reductions;
+mod regions;
 mod sparse;
+mod volumes;
 
 pub use case::{GradientCase, case, mixed};
 pub use check::{all_cases, check};

@@ -12,9 +12,12 @@ impl Real for f64 {}
 
 /// The three passes of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pass {
+pub enum Pass {
+    /// The convolution itself.
     Forward,
+    /// The gradient to the input.
     ToInput,
+    /// The gradient to the filter.
     ToFilter,
 }
 

@@ -45,5 +45,5 @@ mod winograd;
 pub use filter::{Filter, Packing};
 pub use filter_grad::{conv2d_filter_grad, conv2d_filter_grad_scratch};
 pub use forward::{conv2d, conv2d_pack, conv2d_packing, conv2d_scratch};
-pub use geometry::{ConvGeometry, Real};
+pub use geometry::{ConvGeometry, Pass, Real};
 pub use input_grad::{conv2d_input_grad, conv2d_input_grad_scratch};

@@ -60,7 +60,7 @@ fn node_like<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
 }
 
 /// Output shape of a convolution of `image` with `filter`, whose input channels may be those of a group.
-fn grouped_shape(
+pub(super) fn grouped_shape(
     sliding: &Sliding,
     image_at: usize,
     image: &Shape,

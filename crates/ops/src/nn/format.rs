@@ -28,7 +28,7 @@ impl DataFormat {
     /// Format given by attribute `data_format`.
     pub fn of(attrs: &Attrs) -> DataFormat {
         match attrs.str("data_format") {
-            "NCHW" => DataFormat::Nchw,
+            "NCHW" | "CHANNELS_FIRST" => DataFormat::Nchw,
             _ => DataFormat::Nhwc,
         }
     }
@@ -121,7 +121,8 @@ impl DataFormat {
     }
 }
 
-fn positive(value: i64) -> Option<usize> {
+/// The value, if it is between 1 and an i32's maximum.
+pub(super) fn positive(value: i64) -> Option<usize> {
     i32::try_from(value)
         .ok()
         .and_then(|v| usize::try_from(v).ok())
@@ -222,6 +223,11 @@ impl Padding {
     }
 }
 
+/// `true` if attribute `dilations` is given; an empty list is that of ones.
+pub(super) fn has_dilations(attrs: &Attrs) -> bool {
+    attrs.get("dilations").is_some() && !attrs.ints("dilations").is_empty()
+}
+
 /// Parameters of windows that slide over the rows and columns of images.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sliding {
@@ -241,9 +247,9 @@ impl Sliding {
     /// [`InferError::Attr`].
     pub(crate) fn of(attrs: &Attrs) -> Result<Sliding, InferError> {
         let format = DataFormat::of(attrs);
-        let dilations = match attrs.get("dilations") {
-            Some(_) => format.pair(attrs, "dilations")?,
-            None => [1, 1],
+        let dilations = match has_dilations(attrs) {
+            true => format.pair(attrs, "dilations")?,
+            false => [1, 1],
         };
         Ok(Sliding {
             format,
@@ -275,9 +281,52 @@ impl Sliding {
         input: usize,
         window: usize,
     ) -> Result<(usize, usize), InferError> {
+        let along = SlidingAxis {
+            what: ["lines", "columns"][axis],
+            sides: match self.padding {
+                Padding::Same => None,
+                Padding::Valid => Some([0, 0]),
+                Padding::Explicit(sides) => Some(sides[axis]),
+            },
+            stride: self.strides[axis],
+            dilation: self.dilations[axis],
+            may_be_empty: self.may_be_empty,
+        };
+        along.count(i, input, window)
+    }
+}
+
+/// Parameters of windows that slide along one axis.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlidingAxis {
+    /// The elements of the axis, in the plural.
+    pub(super) what: &'static str,
+    /// Padding before and after; `None` for that which makes the output `ceil(input / stride)` long.
+    pub(super) sides: Option<[usize; 2]>,
+    pub(super) stride: usize,
+    pub(super) dilation: usize,
+    /// As in [`Sliding`].
+    pub(super) may_be_empty: bool,
+}
+
+impl SlidingAxis {
+    /// Number of windows of `window` elements along `input` elements, and the padding before them.
+    ///
+    /// # Errors
+    /// [`InferError::Value`] of input `i`.
+    pub(super) fn count(
+        self,
+        i: usize,
+        input: usize,
+        window: usize,
+    ) -> Result<(usize, usize), InferError> {
         let error = |reason: String| InferError::Value { input: i, reason };
-        let what = ["lines", "columns"][axis];
-        let (stride, dilation) = (self.strides[axis], self.dilations[axis]);
+        let SlidingAxis {
+            what,
+            stride,
+            dilation,
+            ..
+        } = self;
         let limit = |n: usize| i32::try_from(n).is_ok();
         if window == 0 {
             return Err(error(format!("the window has no {what}")));
@@ -293,15 +342,10 @@ impl Sliding {
                     i32::MAX
                 ))
             })?;
-        let (before, after) = match self.padding {
-            Padding::Same => {
-                let count = input.div_ceil(stride);
-                let needed = (count.max(1) - 1) * stride + seen;
-                let before = needed.saturating_sub(input) / 2;
-                return Ok((count, before));
-            }
-            Padding::Valid => (0, 0),
-            Padding::Explicit(sides) => (sides[axis][0], sides[axis][1]),
+        let Some([before, after]) = self.sides else {
+            let count = input.div_ceil(stride);
+            let needed = (count.max(1) - 1) * stride + seen;
+            return Ok((count, needed.saturating_sub(input) / 2));
         };
         // Each of the three is at most an i32's maximum.
         let padded = input + before + after;

@@ -56,18 +56,23 @@ pub(crate) fn output_shape(
 /// # Errors
 /// [`InferError`] if they are not four, or one is negative.
 pub(crate) fn sizes(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
+    sizes_of_rank(cx, i, 4)
+}
+
+/// The same, of `rank` integers.
+pub(super) fn sizes_of_rank(cx: &Infer<'_>, i: usize, rank: usize) -> Result<Shape, InferError> {
     let wrong = |reason: String| InferError::Value { input: i, reason };
     let count = cx.ranked(i, 1)?;
     if let Some(n) = count.dim(0)
-        && n != 4
+        && n != rank
     {
         return Err(wrong(format!(
-            "has {}, but must have 4",
+            "has {}, but must have {rank}",
             counted(n, "size")
         )));
     }
     let Some(sizes) = cx.ints(i) else {
-        return Ok(Shape::of_rank(4));
+        return Ok(Shape::of_rank(rank));
     };
     if let Some(negative) = sizes.iter().find(|&&n| n < 0) {
         return Err(wrong(format!(

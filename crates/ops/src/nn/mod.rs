@@ -2,14 +2,20 @@
 
 mod batch_norm;
 mod bias;
+mod conv;
 mod conv2d;
+mod conv3d;
 mod conv_kernels;
 mod cross_entropy;
 mod ctc;
 mod data_format;
 mod depthwise;
+mod dilation2d;
 mod fake_quant;
 mod format;
+mod fractional_pool;
+mod fractional_pool_grad;
+mod fractional_regions;
 mod geometry;
 mod image_patches;
 mod lrn;
@@ -17,10 +23,13 @@ mod max_pool;
 mod max_pool_argmax;
 mod max_pool_stored_argmax;
 mod pool;
+mod pool3d;
+mod quantize_dequantize;
 mod relu_elu;
 pub(crate) mod resize;
 mod selu_softsign;
 mod softmax;
+mod volumes;
 
 use thalweg_device::Op;
 use thalweg_graph::{NodeBuilder, Output, Value};
@@ -56,6 +65,12 @@ pub(crate) static OPS: &[&Op] = &[
     &conv2d::CONV_2D,
     &conv2d::CONV_2D_BACKPROP_INPUT,
     &conv2d::CONV_2D_BACKPROP_FILTER,
+    &conv::CONV,
+    &conv3d::CONV_3D,
+    &conv3d::CONV_3D_BACKPROP_INPUT,
+    &conv3d::CONV_3D_BACKPROP_INPUT_V2,
+    &conv3d::CONV_3D_BACKPROP_FILTER,
+    &conv3d::CONV_3D_BACKPROP_FILTER_V2,
     &depthwise::DEPTHWISE_CONV_2D_NATIVE,
     &depthwise::DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT,
     &depthwise::DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER,
@@ -73,6 +88,18 @@ pub(crate) static OPS: &[&Op] = &[
     &max_pool_argmax::MAX_POOL_GRAD_WITH_ARGMAX,
     &pool::AVG_POOL,
     &pool::AVG_POOL_GRAD,
+    &pool3d::MAX_POOL_3D,
+    &pool3d::MAX_POOL_3D_GRAD,
+    &pool3d::MAX_POOL_3D_GRAD_GRAD,
+    &pool3d::AVG_POOL_3D,
+    &pool3d::AVG_POOL_3D_GRAD,
+    &dilation2d::DILATION_2D,
+    &dilation2d::DILATION_2D_BACKPROP_INPUT,
+    &dilation2d::DILATION_2D_BACKPROP_FILTER,
+    &fractional_pool::FRACTIONAL_MAX_POOL,
+    &fractional_pool::FRACTIONAL_AVG_POOL,
+    &fractional_pool_grad::FRACTIONAL_MAX_POOL_GRAD,
+    &fractional_pool_grad::FRACTIONAL_AVG_POOL_GRAD,
     &selu_softsign::SOFTSIGN,
     &selu_softsign::SOFTSIGN_GRAD,
     &selu_softsign::SELU,
@@ -92,6 +119,11 @@ pub(crate) static OPS: &[&Op] = &[
     &fake_quant::FAKE_QUANT_WITH_MIN_MAX_VARS_GRADIENT,
     &fake_quant::FAKE_QUANT_WITH_MIN_MAX_VARS_PER_CHANNEL,
     &fake_quant::FAKE_QUANT_WITH_MIN_MAX_VARS_PER_CHANNEL_GRADIENT,
+    &quantize_dequantize::QUANTIZE_AND_DEQUANTIZE,
+    &quantize_dequantize::QUANTIZE_AND_DEQUANTIZE_V2,
+    &quantize_dequantize::QUANTIZE_AND_DEQUANTIZE_V3,
+    &quantize_dequantize::QUANTIZE_AND_DEQUANTIZE_V4,
+    &quantize_dequantize::QUANTIZE_AND_DEQUANTIZE_V4_GRAD,
     &softmax::SOFTMAX,
     &softmax::LOG_SOFTMAX,
 ];

@@ -15,7 +15,7 @@ pub(crate) mod philox;
 mod redraw;
 pub(crate) mod reserve;
 mod seed_source;
-mod shuffle;
+pub(crate) mod shuffle;
 mod stateless;
 mod uniform;
 

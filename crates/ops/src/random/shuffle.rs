@@ -6,7 +6,6 @@ use thalweg_graph::op::{Effect, Gradient, arg, arg_of, type_attr};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use super::fill::{SEED, SEED2};
-use super::philox::Philox;
 use super::reserve::take_blocks;
 use super::seed_source::SeedSource;
 use super::stateless::check_generator_inputs;
@@ -14,19 +13,13 @@ use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shapes;
 use crate::support::widened::as_uints;
 
-/// Fisher-Yates shuffle with TensorFlow's random words: gives the source row of each place.
-fn fisher_yates(philox: &Philox, first: u64, order: &mut [u64]) {
-    let len = order.len();
-    for (i, place) in order.iter_mut().enumerate() {
-        *place = i as u64;
-    }
-    // The last place has no choice left.
+/// Fisher-Yates shuffle with TensorFlow's random words: one for each item but the last.
+pub(crate) fn shuffle<T>(words: &mut dyn FnMut() -> u32, items: &mut [T]) {
+    let len = items.len();
     for i in 0..len.saturating_sub(1) {
-        let block = philox.block(first.wrapping_add(i as u64 / 4));
-        let word = block[i % 4];
         // TensorFlow uses 32 bits as well.
         let left = ((len - i) as u32).max(1);
-        order.swap(i, i + (word % left) as usize);
+        items.swap(i, i + (words() % left) as usize);
     }
 }
 
@@ -52,7 +45,10 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Prepared {
             SeedSource::Counter(philox) => (philox, take_blocks(cx, block_count(rows))?),
             placed => placed.start(cx, rows)?,
         };
-        fisher_yates(&philox, first, order);
+        for (i, place) in order.iter_mut().enumerate() {
+            *place = i as u64;
+        }
+        shuffle(&mut philox.words(first), order);
         let width = elements / rows;
         for (out, &row) in out.chunks_exact_mut(width).zip(&*order) {
             out.copy_from_slice(&x[row as usize * width..][..width]);

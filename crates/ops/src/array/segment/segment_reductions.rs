@@ -14,6 +14,7 @@ use super::segment_gradient::{IdOrder, extreme_gradient, product_gradient};
 use super::unsorted_segment_sum::{segments, shape as unsorted_shape};
 use crate::support::elementwise::rounding;
 use crate::support::gradient_nodes::gather_rows;
+use crate::support::number_bounds::NumberBounds;
 use crate::support::shape_inputs::{checked_shape, invalid_value};
 use crate::support::widened::{widened_ints, with_i64_indices};
 
@@ -311,21 +312,6 @@ fn unsorted_by<T: Arithmetic, I: Element + Into<i64>>(
         Ok(())
     }))
 }
-
-/// The lowest and the highest number of a dtype.
-trait NumberBounds: Number {
-    const LOWEST: Self;
-    const HIGHEST: Self;
-}
-
-macro_rules! bounds {
-    ($($t:ty)*) => {$(impl NumberBounds for $t {
-        const LOWEST: $t = <$t>::MIN;
-        const HIGHEST: $t = <$t>::MAX;
-    })*};
-}
-
-bounds! { half::f16 half::bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 }
 
 /// The lowest and the highest number of a dtype. A number that an `f64` cannot hold is rounded up, and saturates to
 /// the highest when it is converted back.
