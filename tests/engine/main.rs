@@ -31,6 +31,7 @@ mod losses;
 mod metrics;
 mod misuse;
 mod monitored;
+mod op_census;
 mod opaque_values;
 mod operands;
 mod ops;
