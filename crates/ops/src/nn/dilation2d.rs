@@ -52,9 +52,9 @@ fn output_shape(cx: &Infer<'_>) -> Result<Shape, InferError> {
         (found, expected) => found.or(expected),
     };
     let mut counts = [None; 2];
-    for axis in 0..2 {
+    for (axis, count) in counts.iter_mut().enumerate() {
         if let (Some(input), Some(window)) = (images.dim(axis + 1), filter.dim(axis)) {
-            counts[axis] = Some(sliding.count(0, axis, input, window)?.0);
+            *count = Some(sliding.count(0, axis, input, window)?.0);
         }
     }
     Ok(Shape::partial([images.dim(0), counts[0], counts[1], depth]))

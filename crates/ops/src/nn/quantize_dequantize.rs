@@ -269,7 +269,7 @@ fn kernel<T: Wide + NumberBounds>(p: &Prepare<'_>) -> Result<Prepared, KernelErr
             let steps = q.steps(min, max);
             *to = [steps.min, steps.max, steps.scale, steps.inverse];
         }
-        let steps = &*steps.as_chunks::<4>().0;
+        let steps = steps.as_chunks::<4>().0;
         let x = cx.input::<T>(0)?;
         for_chunks(cx.pool(), cx.output::<T>(0)?, chunk, &|i, out| {
             for (at, (out, &x)) in out.iter_mut().zip(&x[i * chunk..]).enumerate() {
