@@ -22,6 +22,7 @@ def add(s):
         variables(s, name, dtype)
         moves(s, name, dtype)
         decompositions(s, name, dtype)
+        sparse(s, name, dtype)
     casts(s)
 
 
@@ -242,3 +243,23 @@ def roots(s):
         a = np.array([[4, 1, 0], [1, 3, 1], [2, 0, 5]], dtype)
         tol = {"f32": (1e-4, 1e-5), "f64": (1e-10, 1e-11)}[name]
         s.case("MatrixSquareRoot", f"{name}_2x3", tol=tol, audit=False, input=np.stack([a, a.T]))
+
+
+def sparse(s, name, dtype):
+    """Sparse tensors."""
+    at = np.array([[0, 1], [1, 0], [1, 2]], i64)
+    shape = np.array([2, 3], i64)
+    values = rnd(dtype, [3])
+    for a in (False, True):
+        for b in (False, True):
+            inner, columns = (2 if a else 3), 2
+            dense = rnd(dtype, [columns, inner] if b else [inner, columns])
+            label = f"{name}_{'adjoint' if a else 'plain'}_{'adjoint' if b else 'plain'}"
+            kinds = {"adjoint_a": a, "adjoint_b": b}
+            plain(s, "SparseTensorDenseMatMul", label, a_indices=at, a_values=values, a_shape=shape, b=dense, **kinds)
+    entries = {"a_indices": at, "a_values": values, "a_shape": shape}
+    other = {"b_indices": at[:2], "b_values": rnd(dtype, [2]), "b_shape": shape}
+    plain(s, "SparseAdd", name, **entries, **other, thresh=np.array(0.5, PARTS[name]))
+    plain(s, "SparseTensorDenseAdd", name, **entries, b=rnd(dtype, [2, 3]))
+    for op in ("SparseReduceSum", "SparseReduceSumSparse"):
+        plain(s, op, name, input_indices=at, input_values=values, input_shape=shape, reduction_axes=ivec(1))

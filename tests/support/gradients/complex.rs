@@ -160,6 +160,28 @@ fn products() -> Vec<GradientCase> {
             parts(g.op(op).input(complex(x[0], x[1])).input(axis).output())
         }));
     }
+    for (a, b) in [(false, false), (true, false), (false, true), (true, true)] {
+        let dims: [usize; 2] = match (a, b) {
+            (false, false) => [3, 2],
+            (true, false) => [2, 2],
+            (false, true) => [2, 3],
+            (true, true) => [2, 2],
+        };
+        let inputs = vec![
+            mixed(&[3], 25),
+            mixed(&[3], 26),
+            mixed(&dims, 27),
+            mixed(&dims, 28),
+        ];
+        let name = format!("SparseTensorDenseMatMul, complex {a} {b}");
+        all.push(case(&name, inputs, move |g, x| {
+            let at = Tensor::new(&[3, 2], &[0i64, 1, 1, 0, 1, 2]).unwrap();
+            let node = g.op("SparseTensorDenseMatMul").input(g.constant(at));
+            let node = node.input(complex(x[0], x[1])).input(g.constant([2i64, 3]));
+            let node = node.input(complex(x[2], x[3]));
+            parts(node.attr("adjoint_a", a).attr("adjoint_b", b).output())
+        }));
+    }
     for op in ["Transpose", "ConjugateTranspose"] {
         let inputs = vec![mixed(&[2, 3], 13), mixed(&[2, 3], 14)];
         all.push(case(&format!("{op}, complex"), inputs, move |g, x| {

@@ -12,8 +12,6 @@ const COMPLEX_ATTRS: &[AttrDef] = &[COMPLEX];
 const REAL_ATTRS: &[AttrDef] = &[REAL, COMPLEX];
 const COMPLEX_INPUT: &[Arg] = &[arg("input", "Tcomplex")];
 const COMPLEX_OUTPUT: &[Arg] = &[arg("output", "Tcomplex")];
-const C64_INPUT: &[Arg] = &[arg_of("input", DType::C64)];
-const C64_OUTPUT: &[Arg] = &[arg_of("output", DType::C64)];
 const REAL_INPUT: &[Arg] = &[arg("input", "Treal"), LENGTHS];
 const REAL_OUTPUT: &[Arg] = &[arg("output", "Treal")];
 const HALF_INPUT: &[Arg] = &[arg("input", "Tcomplex"), LENGTHS];
@@ -34,19 +32,6 @@ pub(super) const fn complex_op(
         attrs: COMPLEX_ATTRS,
         shape,
         gradient,
-        ..OpDef::EMPTY
-    }
-}
-
-/// Definition of a transform of the oldest programs, for one dtype.
-pub(super) const fn batch_op(name: &'static str, newer: &OpDef) -> OpDef {
-    OpDef {
-        name,
-        summary: newer.summary,
-        inputs: C64_INPUT,
-        outputs: C64_OUTPUT,
-        shape: newer.shape,
-        gradient: Gradient::None,
         ..OpDef::EMPTY
     }
 }

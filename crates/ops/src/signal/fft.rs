@@ -1,11 +1,11 @@
-//! FFT, IFFT, RFFT and IRFFT in one to three dimensions, and BatchFFT and its kin.
+//! FFT, IFFT, RFFT and IRFFT in one to three dimensions.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::Gradient;
 use thalweg_tensor::DType;
 
-use super::define::{batch_op, complex_op, complex_shape, real_op, real_shape};
+use super::define::{complex_op, complex_shape, real_op, real_shape};
 use super::gradient::{complex_gradient, forward_gradient, inverse_gradient};
 use super::transform::{complex, forward, inverse};
 
@@ -32,14 +32,6 @@ fn complex_kernel<const RANK: usize, const FORWARD: bool>(
         DType::C64 => complex::<f32>(p, RANK, FORWARD),
         DType::C128 => complex::<f64>(p, RANK, FORWARD),
         other => Err(KernelError::DType(other)),
-    }
-}
-
-/// The same transform, by its name in the oldest programs.
-const fn batch(name: &'static str, newer: &Op) -> Op {
-    Op {
-        def: batch_op(name, &newer.def),
-        kernels: newer.kernels,
     }
 }
 
@@ -112,24 +104,6 @@ pub(crate) static IFFT_3D: Op = complex_transform::<3, false>(
     "IFFT3D",
     "The inverse discrete Fourier transform along the last three dimensions.",
 );
-
-/// [`FFT`] of the oldest programs.
-pub(crate) static BATCH_FFT: Op = batch("BatchFFT", &FFT);
-
-/// [`IFFT`] of the oldest programs.
-pub(crate) static BATCH_IFFT: Op = batch("BatchIFFT", &IFFT);
-
-/// [`FFT_2D`] of the oldest programs.
-pub(crate) static BATCH_FFT_2D: Op = batch("BatchFFT2D", &FFT_2D);
-
-/// [`IFFT_2D`] of the oldest programs.
-pub(crate) static BATCH_IFFT_2D: Op = batch("BatchIFFT2D", &IFFT_2D);
-
-/// [`FFT_3D`] of the oldest programs.
-pub(crate) static BATCH_FFT_3D: Op = batch("BatchFFT3D", &FFT_3D);
-
-/// [`IFFT_3D`] of the oldest programs.
-pub(crate) static BATCH_IFFT_3D: Op = batch("BatchIFFT3D", &IFFT_3D);
 
 /// Fourier transform of real numbers.
 pub(crate) static RFFT: Op = real_transform::<1>(

@@ -21,10 +21,4 @@ pub(crate) static OPS: &[&Op] = &[
     &fft::IRFFT_2D,
     &fft::RFFT_3D,
     &fft::IRFFT_3D,
-    &fft::BATCH_FFT,
-    &fft::BATCH_IFFT,
-    &fft::BATCH_FFT_2D,
-    &fft::BATCH_IFFT_2D,
-    &fft::BATCH_FFT_3D,
-    &fft::BATCH_IFFT_3D,
 ];

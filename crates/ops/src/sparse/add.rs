@@ -7,6 +7,7 @@ use thalweg_cpu::number::{Arithmetic, Number};
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::sparse_input::{
@@ -60,7 +61,7 @@ fn union(
 }
 
 /// Combines the entries of the sparse tensors at inputs 0 and 3; those for which `combine` returns `None` are left out.
-fn combined<T: Number>(
+fn combined<T: Arithmetic>(
     cx: &TensorCx<'_>,
     combine: impl Fn(Option<T>, Option<T>) -> Option<T>,
 ) -> Result<Vec<Tensor>, KernelError> {
@@ -110,7 +111,7 @@ pub(crate) static ADD: Op = Op {
             arg_of("sum_shape", DType::I64),
         ],
         attrs: &[
-            type_attr("T", DType::NUMBERS),
+            type_attr("T", DType::ALL_NUMBERS),
             type_attr("Treal", DType::NUMBERS),
         ],
         shape: |cx| {
@@ -133,18 +134,26 @@ pub(crate) static ADD: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(1)?.dtype();
-        dispatch!(dtype, NUMBERS, T => add::<T>(cx), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, NUMBERS, T => add::<T, T>(cx, |sum| if sum < T::ZERO { T::ZERO.sub(sum) } else { sum }), else
+        match dtype {
+            DType::C64 => add::<Complex<f32>, f32>(cx, |sum| sum.norm()),
+            DType::C128 => add::<Complex<f64>, f64>(cx, |sum| sum.norm()),
+            other => Err(KernelError::DType(other)),
+        })
     })],
 };
 
-fn add<T: Number>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    let threshold = cx.tensor(6)?.to_scalar::<T>()?;
+/// The sum without entries whose `size` is below the threshold.
+fn add<T: Arithmetic, R: Number>(
+    cx: &TensorCx<'_>,
+    size: fn(T) -> R,
+) -> Result<Vec<Tensor>, KernelError> {
+    let threshold = cx.tensor(6)?.to_scalar::<R>()?;
     // Entries of one tensor alone stay, whatever their size.
     let sum = |a: Option<T>, b: Option<T>| match (a, b) {
         (Some(a), Some(b)) => {
             let sum = a.add(b);
-            let size = if sum < T::ZERO { T::ZERO.sub(sum) } else { sum };
-            (threshold <= size).then_some(sum)
+            (threshold <= size(sum)).then_some(sum)
         }
         (a, b) => a.or(b),
     };
@@ -165,7 +174,7 @@ pub(crate) static ADD_GRAD: Op = Op {
             arg_of("sum_indices", DType::I64),
         ],
         outputs: &[arg("a_val_grad", "T"), arg("b_val_grad", "T")],
-        attrs: &[type_attr("T", DType::NUMBERS)],
+        attrs: &[type_attr("T", DType::ALL_NUMBERS)],
         shape: |cx| {
             cx.ranked(0, 1)?;
             cx.ranked(3, 2)?;
@@ -180,11 +189,11 @@ pub(crate) static ADD_GRAD: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(0)?.dtype();
-        dispatch!(dtype, NUMBERS, T => add_grad::<T>(cx), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, ALL_NUMBERS, T => add_grad::<T>(cx), else Err(KernelError::DType(dtype)))
     })],
 };
 
-fn add_grad<T: Number>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+fn add_grad<T: Arithmetic>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     expect_rank(cx, 0, "backprop_val_grad", 1)?;
     for (i, name) in [(1, "a_indices"), (2, "b_indices"), (3, "sum_indices")] {
         expect_rank(cx, i, name, 2)?;

@@ -26,7 +26,7 @@ pub(crate) static TENSOR_DENSE_ADD: Op = Op {
         ],
         outputs: &[arg("output", "T")],
         attrs: &[
-            type_attr("T", DType::NUMBERS),
+            type_attr("T", DType::ALL_NUMBERS),
             type_attr("Tindices", DType::INDICES),
         ],
         shape: |cx| {
@@ -59,7 +59,7 @@ pub(crate) static TENSOR_DENSE_ADD: Op = Op {
         a.check_inside(cx)
             .map_err(|error| invalid(format!("Sparse tensor has an invalid index: {error}")))?;
         let (mut sum, strides) = (cx.zeros(b.dtype(), b.dims())?, strides(&a.shape));
-        dispatch!(b.dtype(), NUMBERS, T => {
+        dispatch!(b.dtype(), ALL_NUMBERS, T => {
             let to = sum.as_mut_slice::<T>()?;
             to.copy_from_slice(b.as_slice::<T>()?);
             for (entry, &x) in a.values.as_slice::<T>()?.iter().enumerate() {

@@ -8,11 +8,12 @@ use thalweg_graph::op::{
     Gradient, InputGradients, arg, arg_of, bool_attr, type_attr, type_attr_or,
 };
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
+use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::sparse_input::{SparseInput, invalid};
 use crate::array::ArrayOps;
-use crate::support::gradient_nodes::{gather_rows, int_vector};
+use crate::support::gradient_nodes::{conj, gather_rows, int_vector};
 use crate::support::shape_inputs::checked_shape;
 use crate::support::tensors::AccountedVec;
 
@@ -29,7 +30,7 @@ pub(crate) static MAT_MUL: Op = Op {
         ],
         outputs: &[arg("product", "T")],
         attrs: &[
-            type_attr("T", DType::NUMBERS),
+            type_attr("T", DType::ALL_NUMBERS),
             type_attr_or("Tindices", DType::INDICES, DType::I64),
             bool_attr("adjoint_a", false),
             bool_attr("adjoint_b", false),
@@ -45,6 +46,8 @@ pub(crate) static MAT_MUL: Op = Op {
             DType::I32 => product::<i32, i32>(cx, |x| x),
             DType::F16 => product_of_halves::<f16>(cx),
             DType::BF16 => product_of_halves::<bf16>(cx),
+            DType::C64 => product::<Complex<f32>, Complex<f32>>(cx, |x| x),
+            DType::C128 => product::<Complex<f64>, Complex<f64>>(cx, |x| x),
             other => Err(KernelError::DType(other)),
         };
         Ok(vec![product?])
@@ -75,7 +78,7 @@ struct Dense<'a, T> {
 }
 
 /// The sizes of the operands, which must fit each other: rows of the product, and the dense matrix.
-fn operands<'a, T: Number>(
+fn operands<'a, T: Arithmetic>(
     cx: &TensorCx<'a>,
     a: &SparseInput<'_>,
 ) -> Result<(usize, Dense<'a, T>), KernelError> {
@@ -110,7 +113,7 @@ fn operands<'a, T: Number>(
 }
 
 /// The transpose of a matrix of `columns` rows, each of `rows` elements.
-fn transposed<T: Number>(
+fn transposed<T: Arithmetic>(
     cx: &TensorCx<'_>,
     from: &Dense<'_, T>,
 ) -> Result<AccountedVec<T>, KernelError> {
@@ -125,7 +128,7 @@ fn transposed<T: Number>(
 }
 
 /// The product, with sums of type `S`.
-fn product<T: Number, S: Number>(
+fn product<T: Arithmetic, S: Arithmetic>(
     cx: &TensorCx<'_>,
     widen: impl Fn(T) -> S + Copy,
 ) -> Result<Tensor, KernelError> {
@@ -148,6 +151,10 @@ fn product<T: Number, S: Number>(
         false => Some(b.elements),
         true => own.as_deref(),
     };
+    let [of_a, of_b] = ["adjoint_a", "adjoint_b"].map(|attr| {
+        let adjoint = cx.attrs().bool(attr);
+        move |x: S| if adjoint { x.conj() } else { x }
+    });
     let mut stop = cx.stop_check();
     for (entry, &value) in values.iter().enumerate() {
         stop.tick()?;
@@ -157,20 +164,20 @@ fn product<T: Number, S: Number>(
         let row = row.ok_or_else(|| out_of_bounds("m", index[left], entry, left, m))?;
         let at = inside(index[right], b.rows);
         let at = at.ok_or_else(|| out_of_bounds("k", index[right], entry, right, b.rows))?;
-        let (to, x) = (&mut to[row * b.columns..][..b.columns], widen(value));
+        let (to, x) = (&mut to[row * b.columns..][..b.columns], of_a(widen(value)));
         match in_rows {
             Some(rows) => {
                 let row = &rows[at * b.columns..][..b.columns];
                 to.iter_mut()
                     .zip(row)
-                    .for_each(|(to, &y)| *to = to.add(x.mul(widen(y))));
+                    .for_each(|(to, &y)| *to = to.add(x.mul(of_b(widen(y)))));
             }
             None => {
                 let column = b.elements.get(at..).unwrap_or_default();
                 let column = column.iter().step_by(b.rows);
                 to.iter_mut()
                     .zip(column)
-                    .for_each(|(to, &y)| *to = to.add(x.mul(widen(y))));
+                    .for_each(|(to, &y)| *to = to.add(x.mul(of_b(widen(y)))));
             }
         }
     }
@@ -220,14 +227,18 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let mut db = node.output();
     let mut b = b;
     if adjoint_b {
-        (db, b) = (db.transpose(swapped()), b.transpose(swapped()));
+        (db, b) = (conj(db).transpose(swapped()), conj(b).transpose(swapped()));
     }
     let (left, right) = if adjoint_a { (1, 0) } else { (0, 1) };
     let dy = gather_rows(dy, column(indices, left));
-    let terms = dy * gather_rows(b, column(indices, right));
+    let terms = dy * conj(gather_rows(b, column(indices, right)));
     let da = graph
         .op("Sum")
         .input(terms)
         .input(int_vector(graph, DType::I32, &[1]));
-    smallvec![None, Some(da.output()), None, Some(db)]
+    let da = match adjoint_a {
+        true => conj(da.output()),
+        false => da.output(),
+    };
+    smallvec![None, Some(da), None, Some(db)]
 }

@@ -213,7 +213,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>, op: &str) -> InputGradients<'g> {
 }
 
 /// The gradients of values at their places, and of the default value at all others.
-fn backward<T: Number>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+fn backward<T: Arithmetic>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     expect_rank(cx, 0, "reverse_index_map", 1)?;
     expect_rank(cx, 1, "grad_values", 1)?;
     let (places, dy) = (cx.slice::<i64>(0)?, cx.slice::<T>(1)?);
@@ -243,7 +243,7 @@ const GRAD: OpDef = OpDef {
     summary: "The gradient of SparseFillEmptyRows.",
     inputs: &[PLACES, arg("grad_values", "T")],
     outputs: &[arg("d_values", "T"), arg("d_default_value", "T")],
-    attrs: &[type_attr("T", DType::NUMBERS)],
+    attrs: &[type_attr("T", DType::ALL_NUMBERS)],
     shape: |cx| {
         let places = cx.ranked(0, 1)?;
         cx.ranked(1, 1)?;
@@ -260,7 +260,7 @@ pub(crate) static SPARSE_GRAD: Op = Op {
     def: GRAD,
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(1)?.dtype();
-        dispatch!(dtype, NUMBERS, T => backward::<T>(cx), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, ALL_NUMBERS, T => backward::<T>(cx), else Err(KernelError::DType(dtype)))
     })],
 };
 

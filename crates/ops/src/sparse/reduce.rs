@@ -27,6 +27,10 @@ const INPUTS: &[Arg] = &[
 ];
 const ATTRS: &[AttrDef] = &[
     bool_attr("keep_dims", false),
+    type_attr("T", DType::ALL_NUMBERS),
+];
+const REAL_ATTRS: &[AttrDef] = &[
+    bool_attr("keep_dims", false),
     type_attr("T", DType::NUMBERS),
 ];
 const SPARSE_RESULT: &[Arg] = &[
@@ -35,21 +39,9 @@ const SPARSE_RESULT: &[Arg] = &[
     arg_of("output_shape", DType::I64),
 ];
 
-/// Reduction of the entries of a group.
-#[derive(Clone, Copy)]
-enum Reduction {
-    Sum,
-    Max,
-}
-
-impl Reduction {
-    fn of<T: Number>(self, a: T, b: T) -> T {
-        match self {
-            Reduction::Sum => a.add(b),
-            Reduction::Max if a < b => b,
-            Reduction::Max => a,
-        }
-    }
+/// The larger of two numbers.
+fn larger<T: Number>(a: T, b: T) -> T {
+    if a < b { b } else { a }
 }
 
 /// Dimensions that a reduction keeps, ascending.
@@ -105,7 +97,10 @@ impl<'a> Reduced<'a> {
 }
 
 /// The reduction as a dense tensor, which is 0 where there is no entry.
-fn dense<T: Number>(cx: &TensorCx<'_>, reduction: Reduction) -> Result<Vec<Tensor>, KernelError> {
+fn dense<T: Arithmetic>(
+    cx: &TensorCx<'_>,
+    join: fn(T, T) -> T,
+) -> Result<Vec<Tensor>, KernelError> {
     let reduced = Reduced::of(cx)?;
     let dims: Vec<usize> = reduced.shape.iter().map(|&d| d as usize).collect();
     let mut out = cx.zeros(T::DTYPE, &dims)?;
@@ -126,7 +121,7 @@ fn dense<T: Number>(cx: &TensorCx<'_>, reduction: Reduction) -> Result<Vec<Tenso
             .map(|(i, stride)| i * stride);
         let at = terms.sum::<i64>() as usize;
         to[at] = match std::mem::replace(&mut is_written[at], true) {
-            true => reduction.of(to[at], x),
+            true => join(to[at], x),
             false => x,
         };
     }
@@ -134,7 +129,10 @@ fn dense<T: Number>(cx: &TensorCx<'_>, reduction: Reduction) -> Result<Vec<Tenso
 }
 
 /// The reduction as a sparse tensor, with an entry for each group.
-fn sparse<T: Number>(cx: &TensorCx<'_>, reduction: Reduction) -> Result<Vec<Tensor>, KernelError> {
+fn sparse<T: Arithmetic>(
+    cx: &TensorCx<'_>,
+    join: fn(T, T) -> T,
+) -> Result<Vec<Tensor>, KernelError> {
     let reduced = Reduced::of(cx)?;
     let sparse = &reduced.sparse;
     let values = sparse.values.as_slice::<T>()?;
@@ -147,7 +145,7 @@ fn sparse<T: Number>(cx: &TensorCx<'_>, reduction: Reduction) -> Result<Vec<Tens
     for &entry in order.iter() {
         match groups[..count].last_mut() {
             Some((first, value)) if reduced.group(*first).eq(reduced.group(entry)) => {
-                *value = reduction.of(*value, values[entry]);
+                *value = join(*value, values[entry]);
             }
             _ => {
                 groups[count] = (entry, values[entry]);
@@ -238,7 +236,7 @@ pub(crate) static SUM: Op = Op {
     def: SUM_DEF,
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(1)?.dtype();
-        dispatch!(dtype, NUMBERS, T => dense::<T>(cx, Reduction::Sum), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, ALL_NUMBERS, T => dense::<T>(cx, T::add), else Err(KernelError::DType(dtype)))
     })],
 };
 
@@ -247,12 +245,13 @@ pub(crate) static MAX: Op = Op {
     def: OpDef {
         name: "SparseReduceMax",
         summary: "The largest entries of a sparse tensor over dimensions, as a dense one; 0 where there is no entry.",
+        attrs: REAL_ATTRS,
         gradient: Gradient::Missing,
         ..SUM_DEF
     },
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(1)?.dtype();
-        dispatch!(dtype, NUMBERS, T => dense::<T>(cx, Reduction::Max), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, NUMBERS, T => dense::<T>(cx, larger), else Err(KernelError::DType(dtype)))
     })],
 };
 
@@ -274,7 +273,7 @@ pub(crate) static SUM_SPARSE: Op = Op {
     def: SUM_SPARSE_DEF,
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(1)?.dtype();
-        dispatch!(dtype, NUMBERS, T => sparse::<T>(cx, Reduction::Sum), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, ALL_NUMBERS, T => sparse::<T>(cx, T::add), else Err(KernelError::DType(dtype)))
     })],
 };
 
@@ -283,10 +282,11 @@ pub(crate) static MAX_SPARSE: Op = Op {
     def: OpDef {
         name: "SparseReduceMaxSparse",
         summary: "The largest entries of a sparse tensor over dimensions, as a sparse one.",
+        attrs: REAL_ATTRS,
         ..SUM_SPARSE_DEF
     },
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(1)?.dtype();
-        dispatch!(dtype, NUMBERS, T => sparse::<T>(cx, Reduction::Max), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, NUMBERS, T => sparse::<T>(cx, larger), else Err(KernelError::DType(dtype)))
     })],
 };

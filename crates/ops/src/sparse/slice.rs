@@ -118,7 +118,7 @@ pub(crate) static SLICE_GRAD: Op = Op {
             arg_of("output_indices", DType::I64),
         ],
         outputs: &[arg("val_grad", "T")],
-        attrs: &[type_attr("T", DType::NUMBERS)],
+        attrs: &[type_attr("T", DType::ALL_NUMBERS)],
         shape: |cx| {
             cx.ranked(0, 1)?;
             let indices = cx.ranked(1, 2)?;
@@ -132,11 +132,11 @@ pub(crate) static SLICE_GRAD: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(0)?.dtype();
-        dispatch!(dtype, NUMBERS, T => slice_grad::<T>(cx), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, ALL_NUMBERS, T => slice_grad::<T>(cx), else Err(KernelError::DType(dtype)))
     })],
 };
 
-fn slice_grad<T: Number>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+fn slice_grad<T: Arithmetic>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     for (i, name, rank) in [
         (0, "backprop_val_grad", 1),
         (1, "input_indices", 2),
