@@ -23,128 +23,21 @@
 //! assert_eq!(y, [5.0]);
 //! ```
 
+mod geometry;
 mod patches;
 #[cfg(test)]
 mod tests;
 
 use crate::conv::{Pass, Real};
-use crate::gemm::{Gemm, gemm, gemm_scratch};
+use crate::gemm::{gemm, gemm_scratch};
 use crate::scratch::{Scratch, for_chunks};
 use crate::transpose::transpose_each;
-use crate::window_axis::WindowAxis;
-use crate::{Cpu, Epilogue, Isa, Layout};
+use crate::{Cpu, Epilogue, Isa};
+pub use geometry::Conv3dGeometry;
 use patches::Block;
 
-/// Bytes of the patches of a block, if a single patch is not larger.
-const BLOCK_BYTES: usize = 1 << 21;
 /// Numbers that are added by a task.
 const ADDED: usize = 1 << 14;
-
-/// The shape of a convolution of volumes. The filter is always `depth x lines x columns x in_c x out_c`, dense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Conv3dGeometry {
-    /// Volumes.
-    pub batch: usize,
-    /// Depth, lines and columns.
-    pub axes: [WindowAxis; 3],
-    /// Channels of the input.
-    pub in_c: usize,
-    /// Channels of the output.
-    pub out_c: usize,
-    /// The place of the channels: [`Layout::Nhwc`] has them last, [`Layout::Nchw`] first.
-    pub layout: Layout,
-}
-
-impl Conv3dGeometry {
-    fn in_voxels(&self) -> usize {
-        self.axes.iter().map(|axis| axis.input).product()
-    }
-
-    fn out_voxels(&self) -> usize {
-        self.axes.iter().map(|axis| axis.output).product()
-    }
-
-    /// Numbers of a patch.
-    fn patch(&self) -> usize {
-        self.axes.iter().map(|axis| axis.window).product::<usize>() * self.in_c
-    }
-
-    /// Elements of the input.
-    pub fn input_len(&self) -> usize {
-        self.batch * self.in_voxels() * self.in_c
-    }
-
-    /// Elements of the output.
-    pub fn output_len(&self) -> usize {
-        self.batch * self.out_voxels() * self.out_c
-    }
-
-    /// Elements of the filter.
-    pub fn filter_len(&self) -> usize {
-        self.patch() * self.out_c
-    }
-
-    /// `true` if there is nothing to compute: the output or an operand is empty.
-    fn is_empty(&self) -> bool {
-        [self.output_len(), self.filter_len(), self.input_len()].contains(&0)
-    }
-
-    /// `true` if the patches are the voxels of the input, in their order.
-    fn is_pointwise(&self) -> bool {
-        self.axes.iter().all(|axis| axis.is_pointwise())
-    }
-
-    /// Patches of a block.
-    fn rows<T>(&self) -> usize {
-        let all = self.batch * self.out_voxels();
-        if self.is_pointwise() {
-            return all;
-        }
-        (BLOCK_BYTES / size_of::<T>() / self.patch()).clamp(1, all)
-    }
-
-    /// The GEMM of so many patches.
-    fn gemm(&self, pass: Pass, rows: usize) -> Gemm {
-        let (m, n, k) = match pass {
-            Pass::Forward => (rows, self.out_c, self.patch()),
-            Pass::ToInput => (rows, self.patch(), self.out_c),
-            Pass::ToFilter => (self.patch(), self.out_c, rows),
-        };
-        Gemm {
-            m,
-            n,
-            k,
-            transpose_a: pass == Pass::ToFilter,
-            transpose_b: pass == Pass::ToInput,
-        }
-    }
-
-    /// Numbers of the patches, of a filter's part, and of the input and the output with channels last.
-    fn lens<T>(&self, pass: Pass) -> [usize; 4] {
-        let (pointwise, last) = (self.is_pointwise(), self.layout == Layout::Nhwc);
-        [
-            if pointwise {
-                0
-            } else {
-                self.rows::<T>() * self.patch()
-            },
-            if pass == Pass::ToFilter {
-                self.filter_len()
-            } else {
-                0
-            },
-            if last { 0 } else { self.input_len() },
-            if last { 0 } else { self.output_len() },
-        ]
-    }
-
-    fn check(&self, lens: [usize; 3]) {
-        assert!(
-            lens == [self.input_len(), self.filter_len(), self.output_len()],
-            "operands do not fit {self:?}"
-        );
-    }
-}
 
 /// The scratch that a pass needs on this many threads, in bytes.
 pub fn conv3d_scratch<T: Real>(isa: Isa, threads: usize, g: &Conv3dGeometry, pass: Pass) -> usize {

@@ -1,6 +1,6 @@
 //! A block of patches: written from the input, and added to its gradient.
 
-use super::Conv3dGeometry;
+use super::geometry::Conv3dGeometry;
 use crate::Cpu;
 use crate::conv::Real;
 use crate::scratch::for_chunks;

@@ -1,7 +1,8 @@
 //! Three-dimensional convolutions against their definition.
 
 use super::*;
-use crate::ThreadPool;
+use crate::window_axis::WindowAxis;
+use crate::{Layout, ThreadPool};
 
 /// Calls `f(input element, filter element, output element)` for each product.
 fn each_product(g: &Conv3dGeometry, mut f: impl FnMut(usize, usize, usize)) {

@@ -45,14 +45,6 @@ const MAX_GRAD_INPUTS: &[Arg] = &[
 fn output_shape(cx: &Infer<'_>, volumes: &Shape) -> Result<Shape, InferError> {
     let windows = Volumes::of(cx.attrs())?;
     let window = triple(windows.layout, cx.attrs(), "ksize")?;
-    for axis in 0..3 {
-        if volumes.dim(windows.spatial(axis)) == Some(0) {
-            return Err(InferError::Value {
-                input: 0,
-                reason: "volumes without voxels have no windows".to_owned(),
-            });
-        }
-    }
     let channels = volumes.dim(windows.channel());
     windows.windows(0, volumes, window.map(Some), channels)
 }
