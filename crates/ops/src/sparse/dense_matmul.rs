@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use smallvec::smallvec;
-use thalweg_cpu::number::{Float, Number};
+use thalweg_cpu::number::{Arithmetic, Float};
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
     Gradient, InputGradients, arg, arg_of, bool_attr, type_attr, type_attr_or,

@@ -2,7 +2,7 @@
 //! default value.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, Gradient, InputGradients, arg, arg_of, type_attr};
 use thalweg_graph::{GradCx, OpDef};

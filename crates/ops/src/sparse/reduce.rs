@@ -1,7 +1,7 @@
 //! SparseReduceSum, SparseReduceMax, SparseReduceSumSparse, SparseReduceMaxSparse.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::{Arithmetic, Number};
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{

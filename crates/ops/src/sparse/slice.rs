@@ -1,7 +1,7 @@
 //! SparseSlice, SparseSliceGrad.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::Arithmetic;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
