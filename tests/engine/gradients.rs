@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 
 use thalweg::graph::op::Gradient;
 use thalweg::prelude::*;
+use thalweg_cpu::special::igamma;
 use thalweg_tests::emulated_gpu::Call;
 use thalweg_tests::gradients::{GradientCase, all_cases, check};
 use thalweg_tests::test_gpu;
 
 const STEPS: &str =
     "its gradient is not that of its steps, and is tested below and by TensorFlow's values";
+const SAMPLES: &str = "the gradient keeps the quantile of a number, and steps do not: a test below";
 const RANKS: &str = "it takes several sessions: crates/session/tests/collectives";
 
 /// Ops with a gradient rule and without a case, with the reason.
@@ -24,6 +26,9 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("QuantizeAndDequantizeV2", STEPS),
     ("QuantizeAndDequantizeV3", STEPS),
     ("QuantizeAndDequantizeV4", STEPS),
+    ("RandomGamma", SAMPLES),
+    ("StatelessRandomGammaV2", SAMPLES),
+    ("StatelessRandomGammaV3", SAMPLES),
     ("If", "it calls functions: tests/engine/control_flow.rs"),
     (
         "StatelessIf",
@@ -279,4 +284,43 @@ fn gradients_pass_quantization_and_those_of_its_fourth_version_within_the_range_
     let y = g.op("QuantizeAndDequantize").input(x).output();
     let found = gradients(&[y * weights], &[x])[0].unwrap();
     assert_eq!(session(found), Tensor::from([1.0f32, 2.0, 3.0, 4.0]));
+}
+
+/// Implicit reparametrisation: as its parameter moves, a number stays at its quantile.
+#[test]
+fn numbers_of_gamma_distributions_keep_their_quantile_along_their_gradient() {
+    const STEP: f64 = 1e-4;
+    let alphas = [0.3f64, 1.0, 2.5, 40.0];
+    for op in [
+        "RandomGamma",
+        "StatelessRandomGammaV2",
+        "StatelessRandomGammaV3",
+    ] {
+        let g = Graph::new();
+        let alpha = g.constant(alphas);
+        let node = match op {
+            "RandomGamma" => g.op(op).input(g.constant([1i32])).attr("seed", 5i64),
+            "StatelessRandomGammaV2" => g
+                .op(op)
+                .input(g.constant([1i32, 4]))
+                .input(g.constant([3i64, 5])),
+            _ => {
+                let key = g
+                    .op(op)
+                    .input(g.constant([1i32, 4]))
+                    .input(g.constant([7u64]));
+                key.input(g.constant([1u64, 2])).input(g.constant(1i32))
+            }
+        };
+        let sample = node.input(alpha).output();
+        let slope = gradients(&[sample], &[alpha])[0].unwrap();
+        let session = Session::new(&g).unwrap();
+        let values: Vec<Tensor> = session.run(&[sample, slope][..], []).unwrap();
+        let [x, slope] = [0, 1].map(|i| values[i].to_vec::<f64>().unwrap());
+        for (i, &a) in alphas.iter().enumerate() {
+            let quantile = |step: f64| igamma(a + step, x[i] + step * slope[i]);
+            let moved = (quantile(STEP) - quantile(-STEP)) / (2.0 * STEP);
+            assert!(moved.abs() < 1e-6, "{op}, {a}: {moved}");
+        }
+    }
 }

@@ -74,6 +74,7 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
         "BatchMatMul",
         "BatchMatMulV2 without broadcasting: tests/engine/gradients.rs runs it",
     ),
+    ("RandomPoisson", BESIDE_ANOTHER),
     ("Const", "every constant of every case is one"),
     ("Placeholder", "every fed input of every case is one"),
     (
@@ -251,6 +252,7 @@ const WITHOUT_GRADIENT: &[(&str, &str)] = &[
     ("Case", FILES),
     ("StatelessCase", FILES),
     ("IgammaGradA", "TensorFlow has none either"),
+    ("RandomGammaGrad", "TensorFlow has none"),
     ("TensorArrayV3", ARRAYS),
     ("TensorArrayGradV3", ARRAYS),
     ("TensorArrayWriteV3", ARRAYS),

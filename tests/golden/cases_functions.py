@@ -31,6 +31,21 @@ UNARY = {
     "Digamma": (0.1, 6, [1.0, 30.0, -1.0, 0.5]),
     "BesselI0e": (-20, 20, [0.0, -0.0, 8.0, -8.0, 300.0, INF]),
     "BesselI1e": (-20, 20, [0.0, 8.0, -8.0, 300.0, -300.0]),
+    "BesselI0": (-20, 20, [0.0, -1.0, 300.0, INF]),
+    "BesselI1": (-20, 20, [0.0, -1.0, 30.0, INF]),
+    "BesselJ0": (-20, 20, [0.0, -1.0, 30.0, INF]),
+    "BesselJ1": (-20, 20, [0.0, -1.0, 30.0, INF]),
+    "BesselK0": (0.2, 20, [0.0, -1.0, 30.0, INF]),
+    "BesselK0e": (0.2, 20, [0.0, -1.0, 300.0, INF]),
+    "BesselK1": (0.2, 20, [0.0, -1.0, 30.0, INF]),
+    "BesselK1e": (0.2, 20, [0.0, -1.0, 300.0, INF]),
+    "BesselY0": (0.2, 20, [0.0, -1.0, 30.0]),
+    "BesselY1": (0.2, 20, [-1.0, 30.0]),
+    "Dawsn": (-5, 5, [0.0, -0.3, 12.0, -30.0, INF]),
+    "Expint": (0.1, 5, [0.0, -1.0, 30.0, 50.0, INF]),
+    "FresnelCos": (-5, 5, [0.0, -0.3, 1.5, 30.0, -INF]),
+    "FresnelSin": (-5, 5, [0.0, -0.3, 1.5, 30.0, -INF]),
+    "Spence": (0.1, 5, [0.0, -1.0, 1.0, 2.0, 30.0, 1e6]),
     "Ceil": (-3, 3, [-0.5, 2.0, INF, -INF]),
     "Round": (-3, 3, [0.5, 1.5, 2.5, -0.5, -2.5, INF]),
     "Rint": (-3, 3, [0.5, 1.5, 2.5, -0.5, -2.5, INF]),
@@ -52,6 +67,8 @@ LACKING = {
     "Rint": ("f16", "bf16"),
     "BesselI0e": ("f16", "bf16"),
     "BesselI1e": ("f16", "bf16"),
+    **{f"Bessel{f}": ("f16", "bf16") for f in ("I0", "I1", "J0", "J1", "K0", "K0e", "K1", "K1e", "Y0", "Y1")},
+    **{op: ("f16", "bf16") for op in ("Dawsn", "Expint", "FresnelCos", "FresnelSin", "Spence")},
 }
 
 
@@ -132,6 +149,7 @@ def binary(s):
         a = np.array([[0], [1], [2], [3]], FLOAT[name])
         s.case("Polygamma", f"{name}_orders", a=a, x=rnd(FLOAT[name], [5], 0.3, 6))
     s.case("Polygamma", "f64_limits", a=np.array([0.5, -1, 1, 2]), x=np.array([1.0, 1, 0, -1]))
+    betainc(s)
     for op in ("Igamma", "Igammac", "IgammaGradA"):
         for name in ("f32", "f64"):
             for label, a, x in (("near", [4, 1], [5]), ("row", [3], [2, 3])):
@@ -148,6 +166,17 @@ def binary(s):
         y=np.array([NAN, INF, -INF, 1 + 1e-6, 1 + 1e-4], f32),
         tolerance=1e-5,
     )
+
+
+def betainc(s):
+    """Betainc: inputs of one shape, or scalars beside others."""
+    for name in ("f32", "f64"):
+        for label, a, b, x in (("same", [2, 3], [2, 3], [2, 3]), ("scalar_x", [4], [4], []), ("scalars", [], [], [5])):
+            a, b, x = rnd(FLOAT[name], a, 0.3, 9), rnd(FLOAT[name], b, 0.3, 9), rnd(FLOAT[name], x, 0.02, 0.98)
+            s.case("Betainc", f"{name}_{label}", a=a, b=b, x=x)
+    a = np.array([0, -1, 2, 2, 2, 2, 2, INF, 1e3, 1e-9, 3, NAN])
+    b = np.array([1, 1, 0, -1, 3, 3, 3, 1, 1e3, 1, INF, 1])
+    s.case("Betainc", "f64_limits", a=a, b=b, x=np.array([0.5, 0.5, 0.5, 0.5, 0, 1, 1.5, 0.5, 0.5, 0.5, 0.5, 0.5]))
 
 
 def extremes(s):

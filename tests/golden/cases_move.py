@@ -147,6 +147,23 @@ def strided(s):
                     dy=some(dtype, run.outputs[0].shape),
                     **spec,
                 )
+                s.case(
+                    "TensorStridedSliceUpdate",
+                    f"{label}_{kind}",
+                    input=some(dtype, dims),
+                    value=some(dtype, run.outputs[0].shape),
+                    **spec,
+                )
+    for name in ("i32", "i64", "u8", "bool", "f16"):
+        s.case(
+            "TensorStridedSliceUpdate",
+            f"{name}_matrix",
+            input=some(ANY[name], [4, 5]),
+            begin=ivec(3, 1),
+            end=ivec(0, 5),
+            strides=ivec(-1, 2),
+            value=some(ANY[name], [3, 2]),
+        )
     for name in ("f64", "i32", "i64", "u8", "bool", "f16"):
         s.case(
             "StridedSlice",

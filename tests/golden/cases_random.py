@@ -65,6 +65,7 @@ def add(s):
     halves(s)
     moved(s)
     stateless(s)
+    samplers(s)
 
 
 def halves(s):
@@ -154,6 +155,43 @@ def stateless(s):
             s.case("StatelessShuffle", f"{name}_{label}", value=value, **key)
 
 
+def samplers(s):
+    """Numbers of distributions with parameters."""
+    floats = {"f16": f16, "f32": f32, "f64": f64}
+    key = {"key": np.array([2**63 + 5], u64), "counter": np.array([7, 2**40], u64), "alg": np.array(1, i32)}
+    seed = np.array([3, 5], i64)
+    for name, dtype in floats.items():
+        alpha = np.array([0.05, 0.5, 1, 1.5, 30], dtype)
+        both_runs(s, "RandomGamma", f"{name}_7", shape=np.array([7], i32), alpha=alpha, seed=3, seed2=9)
+        arguments = {"shape": np.array([9, 5], i32), "alpha": alpha}
+        s.case("StatelessRandomGammaV2", f"{name}_9x5", tol=sampler_tolerance(dtype), audit=False, seed=seed, **arguments)
+        s.case("StatelessRandomGammaV3", f"{name}_9x5", tol=sampler_tolerance(dtype), audit=False, **key, **arguments)
+        rate = np.array([[0, 0.3], [9.5, 10], [40, 1000]], dtype)
+        for out_name, out in (floats | {"i32": i32, "i64": i64}).items():
+            label = f"{name}_to_{out_name}"
+            both_runs(s, "RandomPoissonV2", label, shape=np.array([4, 2], i32), rate=rate, dtype=out, seed=3, seed2=9)
+        for op, parameters in (
+            ("StatelessRandomPoisson", {"lam": rate}),
+            ("StatelessRandomBinomial", {"counts": np.array([[3], [40], [900]], dtype), "probs": np.array([0.1, 0.7], dtype)}),
+        ):
+            dims = np.array([4, 3, 2], i32)
+            s.case(op, f"{name}_4x3x2", tol=None, audit=False, shape=dims, seed=seed, dtype=i64, **parameters)
+            s.case(op, f"{name}_same_dtype", tol=None, audit=False, shape=dims, seed=seed, dtype=dtype, **parameters)
+    edges = {"counts": np.array([0, -1, 5, 5, 5, 5.0]), "probs": np.array([0.5, 0.5, 0, -1, 1, 2])}
+    s.case("StatelessRandomBinomial", "f64_limits", tol=None, audit=False, shape=np.array([6], i32), seed=seed, **edges)
+    for label, dims, alpha in (("scalar", [], np.array(2.5, f32)), ("no_alpha", [3], np.zeros([0], f32)), ("none", [0], np.array([1, 2], f32))):
+        both_runs(s, "RandomGamma", f"f32_{label}", shape=np.array(dims, i32), alpha=alpha, seed=3, seed2=9)
+        both_runs(s, "RandomPoissonV2", f"f32_{label}", shape=np.array(dims, i32), rate=alpha, seed=3, seed2=9)
+    for name in ("f32", "f64"):
+        alpha, sample = rnd(floats[name], [3, 1], 0.3, 9), rnd(floats[name], [4], 0.2, 9)
+        s.case("RandomGammaGrad", f"{name}_3x4", alpha=alpha, sample=sample)
+
+
+def sampler_tolerance(dtype):
+    """How far a number of a gamma distribution may be off: it goes through logarithms and powers."""
+    return {f16: (2e-3, 1e-4), f32: (1e-5, 1e-7), f64: (1e-11, 1e-13)}[dtype]
+
+
 def shapes():
     """The shapes, the scalar and the empty one included."""
     return list(SHAPES.items()) + [("scalar", []), ("empty", [0, 3])]
@@ -175,8 +213,12 @@ def both_runs(s, op, label, **arguments):
             s.failures.append(f"{op}/{label}: depends on the number of threads")
     # Uniform numbers are bits put into a mantissa; the normal ones go through log, sin and cos, where
     # an argument near a zero of the sine makes the absolute error the larger part.
-    normal = "Normal" in op
-    s.record(op, label, run, normal_tolerance(arguments["dtype"]) if normal else None)
+    tolerance = None
+    if "Normal" in op:
+        tolerance = normal_tolerance(arguments["dtype"])
+    elif op == "RandomGamma":
+        tolerance = sampler_tolerance(arguments["alpha"].dtype.type)
+    s.record(op, label, run, tolerance)
 
 
 def normal_tolerance(dtype):

@@ -169,6 +169,13 @@ def lookups(s):
         if at.ndim > 1:
             s.case("ScatterNd", label, indices=at, updates=some(f32, slices), shape=np.array(dims, i64))
             s.case("TensorScatterAdd", label, tensor=x, indices=at, updates=some(f32, slices))
+            s.case("ScatterNdNonAliasingAdd", label, input=x, indices=at, updates=some(f32, slices))
+    for name in ("f16", "f64", "i32", "u8"):
+        at = np.array([[2], [0], [2]], i32)
+        s.case("ScatterNdNonAliasingAdd", f"{name}_4x2", input=some(ANY[name], [4, 2]), indices=at, updates=some(ANY[name], [3, 2]))
+    for name, dtype in (("i32", i32), ("i64", i64)):
+        for label, at in (("scalar", 22), ("vector", [22, 3, 0, 59])):
+            s.case("UnravelIndex", f"{name}_{label}", indices=np.array(at, dtype), dims=np.array([3, 4, 5], dtype))
     s.case("GatherNd", "f32_whole", params=some(f32, [2, 2]), indices=np.zeros([3, 0], i32))
     for op in ("Add", "Sub", "Max", "Min"):
         for name in ("f32", "f64", "i32"):
@@ -192,9 +199,16 @@ def passing(s):
     """Ops that hand on, describe or fill."""
     for name in SOME:
         s.case("Snapshot", f"{name}_2x3", input=some(ANY[name], [2, 3]))
+        s.case("GuaranteeConst", f"{name}_2x3", input=some(ANY[name], [2, 3]))
         s.case("DeepCopy", f"{name}_2x3", x=some(ANY[name], [2, 3]))
         s.case("PreventGradient", f"{name}_2x3", input=some(ANY[name], [2, 3]), message="no")
         s.case("EnsureShape", f"{name}_2x3", input=some(ANY[name], [2, 3]), shape=tf.TensorShape([None, 3]))
+    for name, value in (("f32", -0.5), ("f64", 0.0), ("i32", 3), ("i8", 0), ("bool", True)):
+        s.case("ToBool", f"{name}_scalar", input=np.array(value, ANY[name]))
+    for name, value in (("string", b"a"), ("no_string", b"")):
+        s.case("ToBool", name, input=np.array(value, object))
+    s.case("ToBool", "f32_vector", input=np.zeros(2, f32))
+    s.case("ToBool", "f32_empty", input=np.zeros([0, 2], f32))
     s.case("IdentityN", "mixed", input=[some(f32, [2]), some(i64, [3, 1]), some(np.bool_, [])])
     s.case("ShapeN", "f32_3", input=[some(f32, d) for d in ([2, 3], [], [0, 1])], out_type=i32)
     s.case("ShapeN", "i8_1_as_i64", input=[some(i8, [4])], out_type=i64)

@@ -4,7 +4,7 @@ import numpy as np
 
 from inputs import rnd
 from kinds import ANY, ivec, text
-from reference import f32, f64, i32, i64
+from reference import f32, f64, i32, i64, tf
 
 NUMBERS = ("f32", "f64", "f16", "bf16", "i8", "i32", "i64", "u8")
 
@@ -21,6 +21,7 @@ def add(s):
     reductions(s)
     distances(s)
     counts(s)
+    crosses(s)
 
 
 def at(*rows):
@@ -222,3 +223,31 @@ def counts(s):
     line = {"indices": at([0], [3], [4]), "values": ivec(1, 4, 1), "dense_shape": sizes(5)}
     s.case("SparseCountSparseOutput", "vector", **line, **none)
     s.case("SparseBincount", "vector", **line, size=np.array(5, i32), **none)
+
+
+def crosses(s):
+    """Combinations of the features of each row."""
+    indices = at([0, 0], [0, 1], [1, 0], [3, 0])
+    words, numbers = text("a", "bc", "d", "e"), np.array([7, -3, 2**40, 0], i64)
+    dense_words, dense_numbers = np.array([["x", "y"], ["z", ""], ["u", "v"], ["w", "w"]], object), np.arange(8, dtype=i64).reshape(4, 2)
+    shape = sizes(4, 2)
+    for label, values, dense in (
+        ("one", [words], []),
+        ("words", [words, words], [dense_words]),
+        ("numbers", [numbers, numbers], [dense_numbers]),
+        ("mixed", [words, numbers], [dense_numbers, dense_words]),
+        ("dense", [], [dense_words, dense_numbers]),
+        ("nothing", [], []),
+    ):
+        lists = {"indices": [indices] * len(values), "values": values, "shapes": [shape] * len(values), "dense_inputs": dense}
+        s.case("SparseCrossV2", label, sep=np.array(b"-", object), **lists)
+        for buckets in (0, 100):
+            salt = np.array([137, 12], i64)
+            s.case("SparseCrossHashed", f"{label}_{buckets}", num_buckets=np.array(buckets, i64), strong_hash=np.array(False), salt=salt, **lists)
+            if label in ("one", "words"):
+                s.case("SparseCrossHashed", f"{label}_{buckets}_strong", num_buckets=np.array(buckets, i64), strong_hash=np.array(True), salt=salt, **lists)
+            hashed = {"hashed_output": True, "num_buckets": buckets, "hash_key": 956888297470, "out_type": tf.int64}
+            s.case("SparseCross", f"{label}_{buckets}", internal_type=tf.int64, **hashed, **lists)
+        named = {"hashed_output": False, "num_buckets": 0, "hash_key": 0, "out_type": tf.string}
+        kind = tf.string if label in ("one", "words") else tf.int64
+        s.case("SparseCross", f"{label}_named", internal_type=kind, **named, **lists)

@@ -224,6 +224,12 @@ def others(s):
     """Counting, shapes, slices."""
     for name, dtype in (("i32", i32), ("i64", i64)):
         s.case("ResourceCountUpTo", name, resource=Var(np.array(3, dtype)), limit=5, T=dtype)
+    for label, state, delta in (("carry", [-1, 5, 9], 3), ("zeros", [0, 0, 0], 0), ("large", [2**62, -1, -9], 2**54 + 1)):
+        delta, state = np.array(delta, np.uint64), Var(np.array(state, i64))
+        s.case("RngReadAndSkip", label, resource=state, alg=np.array(1, i32), delta=delta, audit=False)
+    for label, delta in (("forward", 2**33), ("back", -2)):
+        state = Var(np.array([767, 6, 9], i64))
+        s.case("RngSkip", label, resource=state, algorithm=np.array(3, i64), delta=np.array(delta, i64), audit=False)
     for label, dims in (("scalar", []), ("2x3", [2, 3]), ("empty", [0])):
         for name, dtype in (("i32", i32), ("i64", i64)):
             s.case("VariableShape", f"{label}_{name}", input=Var(rnd(f32, dims)), out_type=dtype, audit=False)

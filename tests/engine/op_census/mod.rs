@@ -37,7 +37,7 @@ none here does. Dtypes of quantised integers are left out.
 /// Titles of the areas whose names need one; the others have their name.
 const TITLES: &[(&str, &str)] = &[
     ("ctc", "CTC"),
-    ("cudnn_rnn", "cuDNN's RNNs"),
+    ("cudnn_rnn", "RNNs of cuDNN"),
     ("io", "files and readers"),
     ("linalg", "linear algebra"),
     ("list", "tensor lists"),
@@ -187,7 +187,11 @@ fn state(listed: &Listed, registry: &Registry, ops: &BTreeMap<&str, &'static Op>
 /// The heading of an area.
 fn title(area: &str) -> String {
     let titled = TITLES.iter().find(|(name, _)| *name == area);
-    titled.map_or_else(|| area.replace('_', " "), |(_, title)| (*title).to_owned())
+    let mut title = titled.map_or_else(|| area.replace('_', " "), |(_, title)| (*title).to_owned());
+    if let Some(first) = title.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    title
 }
 
 /// A row of the table of counts.

@@ -42,6 +42,21 @@ pub fn functions() -> Vec<GradientCase> {
         ("Digamma", 0.5, 4.0),
         ("BesselI0e", 0.5, 4.0),
         ("BesselI1e", -4.0, 4.0),
+        ("BesselI0", -3.0, 3.0),
+        ("BesselI1", -3.0, 3.0),
+        ("BesselJ0", 0.5, 4.0),
+        ("BesselJ1", 0.5, 4.0),
+        ("BesselK0", 0.5, 4.0),
+        ("BesselK0e", 0.5, 4.0),
+        ("BesselK1", 0.5, 4.0),
+        ("BesselK1e", 0.5, 4.0),
+        ("BesselY0", 0.5, 4.0),
+        ("BesselY1", 0.5, 4.0),
+        ("Dawsn", -2.0, 2.0),
+        ("Expint", 0.5, 3.0),
+        ("FresnelCos", -1.5, 1.5),
+        ("FresnelSin", -1.5, 1.5),
+        ("Spence", 0.2, 3.0),
         ("Reciprocal", 0.5, 2.0),
         ("Inv", 0.5, 2.0),
         ("Softsign", -2.0, 2.0),
@@ -78,6 +93,13 @@ pub fn functions() -> Vec<GradientCase> {
         all.push(case(op, vec![positive(&[2, 3], 3)], move |g, x| {
             let order = g.constant([[order], [order + 1.0]]);
             vec![g.op(op).input(order).input(x[0]).output()]
+        }));
+    }
+    for (name, dims) in [("Betainc", &[2, 3][..]), ("Betainc, a scalar x", &[])] {
+        all.push(case(name, vec![positive(dims, 3)], move |g, x| {
+            let (a, b) = (g.constant([[1.5f64, 0.7, 2.0]; 2]), g.constant(2.5f64));
+            let half = x[0] * 0.4;
+            vec![g.op("Betainc").input(a).input(b).input(half).output()]
         }));
     }
     for op in ["Igamma", "Igammac"] {

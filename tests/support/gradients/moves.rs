@@ -88,6 +88,15 @@ pub fn moves() -> Vec<GradientCase> {
                 .output(),
         ]
     }));
+    for dims in [&[2][..], &[]] {
+        let name = format!("TensorStridedSliceUpdate by {dims:?}");
+        let values = vec![mixed(&[5], 1), mixed(dims, 2)];
+        all.push(case(&name, values, |g, x| {
+            let node = g.op("TensorStridedSliceUpdate").input(x[0]);
+            let node = node.input(ints(g, &[0])).input(ints(g, &[4]));
+            vec![node.input(ints(g, &[2])).input(x[1]).output()]
+        }));
+    }
     all.push(case("Pad", x(), |g, x| {
         let paddings = g.constant([[1i32, 0], [0, 2], [0, 0]]);
         vec![g.op("Pad").input(x[0]).input(paddings).output()]

@@ -51,6 +51,7 @@ pub fn rearranged() -> Vec<GradientCase> {
             &[("seq_dim", Attr::Int(1))],
         ),
         node("Snapshot", "Snapshot", x(), &[]),
+        node("GuaranteeConst", "GuaranteeConst", x(), &[]),
         node(
             "EnsureShape",
             "EnsureShape",
@@ -207,6 +208,7 @@ fn scatters() -> Vec<GradientCase> {
     for (op, once_only) in [
         ("TensorScatterUpdate", true),
         ("TensorScatterAdd", false),
+        ("ScatterNdNonAliasingAdd", false),
         ("TensorScatterSub", false),
         ("TensorScatterMax", false),
         ("TensorScatterMin", false),

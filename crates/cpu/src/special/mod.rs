@@ -12,12 +12,18 @@
 //! ```
 
 mod bessel;
+mod bessel_k;
+mod beta;
 mod gamma;
+mod integrals;
 mod ndtri;
 mod polygamma;
 mod polynomial;
 
 pub use bessel::{i0e, i1e};
+pub use bessel_k::{i0, i1, j0, j1, k0, k0e, k1, k1e, y0, y1};
+pub use beta::betainc;
 pub use gamma::{igamma, igamma_slope, igammac};
+pub use integrals::{dawsn, expint, fresnel, spence};
 pub use ndtri::ndtri;
 pub use polygamma::{digamma, polygamma, zeta};

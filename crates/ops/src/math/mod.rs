@@ -3,7 +3,9 @@
 mod abs_sign_min_max;
 mod add_n;
 mod arithmetic;
+mod bessel;
 mod bessel_igamma;
+mod betainc;
 mod bitwise;
 pub(crate) mod broadcast;
 mod clip;
@@ -13,6 +15,7 @@ mod complex_functions;
 mod define;
 mod division;
 mod finite;
+mod integrals;
 mod no_nan;
 mod pow_exp_log;
 mod reciprocal;
@@ -27,6 +30,7 @@ use thalweg_device::Op;
 use thalweg_graph::{Graph, Output, Value};
 
 pub(crate) use division::IntegerDivide;
+pub(crate) use scalar_functions::per_element_in_f64_2;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
@@ -115,11 +119,27 @@ pub(crate) static OPS: &[&Op] = &[
     &special::DIGAMMA,
     &special::POLYGAMMA,
     &special::ZETA,
+    &bessel::I0,
+    &bessel::I1,
+    &bessel::J0,
+    &bessel::J1,
+    &bessel::K0,
+    &bessel::K0E,
+    &bessel::K1,
+    &bessel::K1E,
+    &bessel::Y0,
+    &bessel::Y1,
     &bessel_igamma::BESSEL_I0E,
     &bessel_igamma::BESSEL_I1E,
     &bessel_igamma::IGAMMA,
     &bessel_igamma::IGAMMAC,
     &bessel_igamma::IGAMMA_GRAD_A,
+    &betainc::BETAINC,
+    &integrals::DAWSN,
+    &integrals::EXPINT,
+    &integrals::FRESNEL_COS,
+    &integrals::FRESNEL_SIN,
+    &integrals::SPENCE,
     &add_n::ADD_N,
     &add_n::ACCUMULATE_N_V2,
     &arithmetic::SQUARED_DIFFERENCE,

@@ -51,7 +51,7 @@ pub(super) fn per_element_in_f64(
 }
 
 /// Kernel of a function of two floats that is always computed in `f64`.
-pub(super) fn per_element_in_f64_2(
+pub(crate) fn per_element_in_f64_2(
     p: &Prepare<'_>,
     f: fn(f64, f64) -> f64,
 ) -> Result<Prepared, KernelError> {

@@ -26,6 +26,11 @@ const MAX_RANK: usize = 254;
 
 /// Shape rule: the output has the shape that input 0 lists.
 pub(super) fn listed_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    listed_shape_of(cx, &Shape::scalar())
+}
+
+/// Shape rule: for each element of the shape that input 0 lists, the output has elements of shape `each`.
+pub(super) fn listed_shape_of(cx: &mut Infer<'_>, each: &Shape) -> Result<(), InferError> {
     let list = cx.ranked(0, 1)?;
     let wrong = |reason: String| InferError::Value { input: 0, reason };
     if let Some(rank) = list.dim(0)
@@ -34,13 +39,17 @@ pub(super) fn listed_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         let reason = format!("it lists {rank} dimensions, but a tensor has at most {MAX_RANK}");
         return Err(wrong(reason));
     }
+    let Some(each) = each.dims() else {
+        cx.set(0, Shape::unknown());
+        return Ok(());
+    };
     let Some(dims) = cx.ints(0) else {
-        let shape = list.dim(0).map_or(Shape::unknown(), Shape::of_rank);
-        cx.set(0, shape);
+        let rank = list.dim(0).map(|rank| rank + each.len());
+        cx.set(0, rank.map_or(Shape::unknown(), Shape::of_rank));
         return Ok(());
     };
     let size = cx.attrs().dtype("dtype").or(cx.attrs().dtype("Tout"));
-    let size = size.map_or(1, DType::size);
+    let size = size.map_or(size_of::<f64>(), DType::size);
     let known: Option<Vec<usize>> = dims.iter().map(|&d| usize::try_from(d).ok()).collect();
     let Some(known) = known else {
         let shown = &dims[..];
@@ -48,11 +57,14 @@ pub(super) fn listed_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
             "{shown:?} is no shape: a dimension is negative"
         )));
     };
-    let bytes = checked_elements(&known).and_then(|n| n.checked_mul(size));
-    if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
-        return Err(wrong(format!("no memory holds a tensor of shape {dims:?}")));
+    let shape = Shape::partial(known.into_iter().map(Some).chain(each.iter().copied()));
+    if let Some(dims) = shape.to_dims() {
+        let bytes = checked_elements(&dims).and_then(|n| n.checked_mul(size));
+        if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+            return Err(wrong(format!("no memory holds a tensor of shape {shape}")));
+        }
     }
-    cx.set(0, Shape::known(&known));
+    cx.set(0, shape);
     Ok(())
 }
 

@@ -4,18 +4,23 @@
 //! node continues its sequence from run to run. If both seeds of a node are 0, its sequence
 //! differs from plan to plan.
 
+mod binomial;
 pub(crate) mod box_muller;
 mod build;
 mod candidates;
 mod dropout;
 mod fill;
+mod gamma;
 mod multinomial;
 mod normal;
 pub(crate) mod philox;
+mod poisson;
 mod redraw;
 pub(crate) mod reserve;
+mod sampler;
 mod seed_source;
 pub(crate) mod shuffle;
+mod skip;
 mod stateless;
 mod uniform;
 
@@ -47,6 +52,16 @@ pub(crate) static OPS: &[&Op] = &[
     &stateless::GET_KEY_COUNTER,
     &stateless::GET_KEY_COUNTER_ALG,
     &stateless::GET_ALG,
+    &skip::READ_AND_SKIP,
+    &skip::SKIP,
+    &gamma::RANDOM_GAMMA,
+    &gamma::RANDOM_GAMMA_GRAD,
+    &gamma::STATELESS_RANDOM_GAMMA_V2,
+    &gamma::STATELESS_RANDOM_GAMMA_V3,
+    &poisson::RANDOM_POISSON,
+    &poisson::RANDOM_POISSON_V2,
+    &poisson::STATELESS_RANDOM_POISSON,
+    &binomial::STATELESS_RANDOM_BINOMIAL,
     &candidates::sampler_ops::UNIFORM,
     &candidates::sampler_ops::LOG_UNIFORM,
     &candidates::sampler_ops::LEARNED_UNIGRAM,

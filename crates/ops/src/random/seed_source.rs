@@ -52,14 +52,11 @@ impl SeedSource {
                 let [first, stream, ..] = cx.input::<u64>(counter)? else {
                     return Err(KernelError::Argument("a counter of two"));
                 };
-                match cx.input::<i32>(alg)? {
-                    [RNG_ALG_PHILOX | RNG_ALG_AUTO_SELECT] => {
-                        Ok((Philox::new(*key, *stream), *first))
-                    }
-                    other => Err(KernelError::Invalid(format!(
-                        "algorithm {other:?} is not known: use {RNG_ALG_PHILOX} (Philox), or {RNG_ALG_AUTO_SELECT} for any"
-                    ))),
-                }
+                let [alg] = cx.input::<i32>(alg)? else {
+                    return Err(KernelError::Argument("one algorithm"));
+                };
+                check_algorithm(i64::from(*alg))?;
+                Ok((Philox::new(*key, *stream), *first))
             }
         }
     }
@@ -78,6 +75,17 @@ impl SeedSource {
         let [a, b, c, d] = Philox::new(KEY, seed2).block(seed);
         let wide = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         Ok((wide(a, b), wide(c, d)))
+    }
+}
+
+/// Fails unless this is TensorFlow's number of an algorithm that the CPU has.
+pub(super) fn check_algorithm(alg: i64) -> Result<(), KernelError> {
+    let known = [RNG_ALG_PHILOX, RNG_ALG_AUTO_SELECT].map(i64::from);
+    match known.contains(&alg) {
+        true => Ok(()),
+        false => Err(KernelError::Invalid(format!(
+            "algorithm {alg} is not known: use {RNG_ALG_PHILOX} (Philox), or {RNG_ALG_AUTO_SELECT} for any"
+        ))),
     }
 }
 

@@ -3,6 +3,7 @@
 mod add;
 mod concat_split;
 mod count;
+mod cross;
 mod dense_elementwise;
 mod dense_matmul;
 mod edit_distance;
@@ -51,6 +52,9 @@ pub(crate) static OPS: &[&Op] = &[
     &count::RAGGED_COUNT,
     &count::SPARSE_BINCOUNT,
     &count::RAGGED_BINCOUNT,
+    &cross::CROSS,
+    &cross::CROSS_V2,
+    &cross::CROSS_HASHED,
     &tensors_map::ADD_ONE,
     &tensors_map::ADD_MANY,
     &tensors_map::TAKE_MANY,

@@ -89,7 +89,7 @@ fn weak_hash_len_32(s: &[u8], at: usize, a: u64, b: u64) -> (u64, u64) {
 }
 
 /// Fingerprint of a string.
-pub(super) fn fingerprint(s: &[u8]) -> u64 {
+pub(crate) fn fingerprint(s: &[u8]) -> u64 {
     match s.len() {
         0..=16 => return hash_len_0_to_16(s),
         17..=32 => return hash_len_17_to_32(s),

@@ -93,13 +93,24 @@ pub(crate) static STRONG: Op = Op {
         let [a, b] = *cx.attrs().ints("key") else {
             return Err(KernelError::Argument("a key of two numbers"));
         };
-        buckets(cx, |s| {
-            let mut hasher = SipHasher::new_with_keys(a as u64, b as u64);
-            hasher.write(s);
-            hasher.finish()
-        })
+        buckets(cx, |s| sip_hash([a as u64, b as u64], s))
     })],
 };
+
+/// SipHash of a string with a key.
+pub(crate) fn sip_hash([a, b]: [u64; 2], s: &[u8]) -> u64 {
+    let mut hasher = SipHasher::new_with_keys(a, b);
+    hasher.write(s);
+    hasher.finish()
+}
+
+/// A fingerprint of two fingerprints in order, as TensorFlow joins them.
+pub(crate) fn joined_fingerprints(a: u64, b: u64) -> u64 {
+    const M: u64 = 0xc6a4_a793_5bd1_e995;
+    let mixed = |v: u64| v ^ v >> 47;
+    let joined = (a ^ M ^ mixed(b.wrapping_mul(M)).wrapping_mul(M)).wrapping_mul(M);
+    mixed(mixed(joined).wrapping_mul(M))
+}
 
 /// MurmurHash64A, with TensorFlow's seed.
 pub(crate) fn murmur(s: &[u8]) -> u64 {

@@ -21,7 +21,8 @@ mod unicode;
 use thalweg_device::Op;
 
 pub(crate) use as_string_to_number::parse;
-pub(crate) use hash::murmur;
+pub(crate) use farm_hash::fingerprint;
+pub(crate) use hash::{joined_fingerprints, murmur, sip_hash};
 pub(crate) use summarize::summary;
 
 /// The ops of this family.

@@ -6,6 +6,7 @@ mod gather_nd;
 mod index_nd;
 mod one_hot;
 mod scatter_nd;
+mod unravel;
 mod where_nonzero;
 
 pub(crate) use gather_gradient::of_slices;
@@ -19,6 +20,8 @@ pub(crate) static OPS: &[&Op] = &[
     &scatter_nd::SCATTER_ND,
     &scatter_nd::TENSOR_SCATTER_UPDATE,
     &scatter_nd::TENSOR_SCATTER_ADD,
+    &scatter_nd::SCATTER_ND_NON_ALIASING_ADD,
+    &unravel::UNRAVEL_INDEX,
     &scatter_nd::TENSOR_SCATTER_SUB,
     &scatter_nd::TENSOR_SCATTER_MAX,
     &scatter_nd::TENSOR_SCATTER_MIN,

@@ -1,4 +1,4 @@
-//! ScatterNd, TensorScatterUpdate, TensorScatterAdd, TensorScatterSub, TensorScatterMax, TensorScatterMin.
+//! ScatterNd, ScatterNdNonAliasingAdd, TensorScatterUpdate, TensorScatterAdd, TensorScatterSub, TensorScatterMax, TensorScatterMin.
 
 use smallvec::smallvec;
 use thalweg_cpu::number::Arithmetic;
@@ -264,17 +264,38 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
     ],
 };
 
+/// All of the gradient to the tensor, and its slices to the updates.
+fn added_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let updates = by_indices("GatherNd", g.grad(), g.input(1));
+    smallvec![Some(g.grad()), None, Some(updates)]
+}
+
 /// Adds to slices of a copy.
 pub(crate) static TENSOR_SCATTER_ADD: Op = Op {
     def: updating(
         "TensorScatterAdd",
         "The tensor with the updates added at the slices that the indices name.",
         ALL_NUMBERS,
-        Gradient::Rule(|g| {
-            let updates = by_indices("GatherNd", g.grad(), g.input(1));
-            smallvec![Some(g.grad()), None, Some(updates)]
-        }),
+        Gradient::Rule(added_gradient),
     ),
+    kernels: joining!([F16 BF16 F32 F64 I64 U64 C128], T::add),
+};
+
+/// Adds to slices of a copy.
+pub(crate) static SCATTER_ND_NON_ALIASING_ADD: Op = Op {
+    def: OpDef {
+        inputs: &[
+            arg("input", "T"),
+            arg("indices", "Tindices"),
+            arg("updates", "T"),
+        ],
+        ..updating(
+            "ScatterNdNonAliasingAdd",
+            "The input with the updates added at the slices that the indices name.",
+            ALL_NUMBERS,
+            Gradient::Rule(added_gradient),
+        )
+    },
     kernels: joining!([F16 BF16 F32 F64 I64 U64 C128], T::add),
 };
 

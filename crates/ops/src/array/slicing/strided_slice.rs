@@ -31,7 +31,7 @@ pub(super) const ATTRS: &[AttrDef] = &[
     int_attr(MASKS[4], 0),
 ];
 
-fn with_masks<'g>(node: NodeBuilder<'g>, attrs: &Attrs) -> NodeBuilder<'g> {
+pub(super) fn with_masks<'g>(node: NodeBuilder<'g>, attrs: &Attrs) -> NodeBuilder<'g> {
     MASKS
         .iter()
         .fold(node, |node, mask| node.attr(mask, attrs.int(mask)))

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of};
 use thalweg_graph::{Infer, InferError, OpDef};
-use thalweg_tensor::DType;
+use thalweg_tensor::{DType, Shape};
 
 use super::stride_spec::spec;
 use super::strided_slice::{ATTRS, spec_of, start, taken};
@@ -21,7 +21,14 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
             reason: format!("the variable holds {dtype}, not {}", cx.dtype(4)),
         });
     }
-    if let Some(spec) = spec(cx, 1, &variable)?
+    check_value(cx, &variable)?;
+    cx.set_variable(0, dtype, variable);
+    Ok(())
+}
+
+/// Checks that input 4 has the shape of the slice of a tensor of this shape, or is a scalar.
+pub(super) fn check_value(cx: &Infer<'_>, sliced: &Shape) -> Result<(), InferError> {
+    if let Some(spec) = spec(cx, 1, sliced)?
         && cx.shape(4).rank() != Some(0)
         && spec.shape.merge(cx.shape(4)).is_none()
     {
@@ -31,11 +38,11 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
             right: spec.shape,
         });
     }
-    cx.set_variable(0, dtype, variable);
     Ok(())
 }
 
-fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+/// The copy of a value, input 4, to the slice of a tensor of input 0's shape, and its number of elements.
+pub(super) fn copy_to_slice(p: &Prepare<'_>) -> Result<(StridedCopy, usize), KernelError> {
     let dims = p.dims(0);
     let (first, axes) = taken(&spec_of(p, dims, 1)?, dims);
     let start = start(first, &axes)?;
@@ -49,9 +56,13 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             to,
         })
         .collect();
-    let moved = StridedCopy::new(0, start, &axes)?;
-    let dims = dims.to_vec();
     let elements = axes.iter().fold(1, |n: usize, a| n.saturating_mul(a.len));
+    Ok((StridedCopy::new(0, start, &axes)?, elements))
+}
+
+fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let (moved, elements) = copy_to_slice(p)?;
+    let dims = p.dims(0).to_vec();
     let size = p.dtype(4).size();
     Ok(Prepared::new(elements, move |cx| match size {
         1 => assign::<u8>(cx, &moved, &dims),

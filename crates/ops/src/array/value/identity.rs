@@ -1,4 +1,4 @@
-//! Identity, IdentityN, EnsureShape, Snapshot, DeepCopy, PreventGradient, StopGradient.
+//! Identity, IdentityN, EnsureShape, GuaranteeConst, Snapshot, DeepCopy, PreventGradient, StopGradient.
 
 use smallvec::smallvec;
 use thalweg_device::{Op, cpu_tensors};
@@ -85,6 +85,16 @@ pub(crate) static ENSURE_SHAPE: Op = Op {
 pub(crate) static SNAPSHOT: Op = Op {
     def: OpDef {
         name: "Snapshot",
+        summary: "The input, unchanged.",
+        ..ONE
+    },
+    kernels: &[VIEW],
+};
+
+/// The input, which the program says is the same in all steps. Nothing here relies on it.
+pub(crate) static GUARANTEE_CONST: Op = Op {
+    def: OpDef {
+        name: "GuaranteeConst",
         summary: "The input, unchanged.",
         ..ONE
     },

@@ -7,6 +7,7 @@ mod identity;
 mod no_op;
 mod placeholder;
 mod range_lin_space;
+mod to_bool;
 
 use thalweg_device::Op;
 
@@ -23,6 +24,8 @@ pub(crate) static OPS: &[&Op] = &[
     &identity::STOP_GRADIENT,
     &placeholder::PLACEHOLDER_WITH_DEFAULT,
     &identity::ENSURE_SHAPE,
+    &identity::GUARANTEE_CONST,
+    &to_bool::TO_BOOL,
     &identity::SNAPSHOT,
     &identity::DEEP_COPY,
     &identity::PREVENT_GRADIENT,
