@@ -320,7 +320,7 @@ fn numbers_of_gamma_distributions_keep_their_quantile_along_their_gradient() {
         for (i, &a) in alphas.iter().enumerate() {
             let quantile = |step: f64| igamma(a + step, x[i] + step * slope[i]);
             let moved = (quantile(STEP) - quantile(-STEP)) / (2.0 * STEP);
-            assert!(moved.abs() < 1e-6, "{op}, {a}: {moved}");
+            assert!(moved.abs() < 1e-5, "{op}, {a}: {moved}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use thalweg_device::{Argument, Cpu, Variable, evaluate};
-use thalweg_graph::{Graph, Node};
+use thalweg_graph::{Attr, AttrKind, Graph, Node};
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_tensor::{Shape, Tensor};
 
@@ -68,9 +68,18 @@ pub fn attributes<'g>(
     let known = g.registry().get(&case.op);
     for (name, value) in &case.attrs {
         // Attributes that do not affect the result may be unknown to the op.
-        if known.is_none_or(|op| op.attr(name).is_some()) {
-            node = node.attr(name, value.clone());
+        let def = known.and_then(|op| op.attr(name));
+        if known.is_some() && def.is_none() {
+            continue;
         }
+        // The table does not tell what an empty list has none of.
+        let lists_types = def.is_some_and(|def| def.kind == AttrKind::Types);
+        node = match value {
+            Attr::Ints(none) if none.is_empty() && lists_types => {
+                node.attr(name, Attr::Types(Default::default()))
+            }
+            value => node.attr(name, value.clone()),
+        };
     }
     node
 }
