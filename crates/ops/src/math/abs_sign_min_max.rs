@@ -30,7 +30,7 @@ pub(crate) static ABS: Op = Op {
 };
 
 #[inline(always)]
-pub(super) fn magnitude<T: Number>(x: T) -> T {
+pub(crate) fn magnitude<T: Number>(x: T) -> T {
     if x < T::ZERO { T::ZERO.sub(x) } else { x }
 }
 

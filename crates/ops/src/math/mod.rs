@@ -29,6 +29,7 @@ mod trigonometry;
 use thalweg_device::Op;
 use thalweg_graph::{Graph, Output, Value};
 
+pub(crate) use abs_sign_min_max::magnitude;
 pub(crate) use division::IntegerDivide;
 pub(crate) use scalar_functions::per_element_in_f64_2;
 

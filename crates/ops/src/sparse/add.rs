@@ -13,6 +13,7 @@ use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 use super::sparse_input::{
     SparseInput, expect_rank, index_tensor, infer_sparse, invalid, listed, set_sparse,
 };
+use crate::math::magnitude;
 use crate::support::gradient_nodes::or_zeros;
 use crate::support::shapes::expect_scalar;
 use crate::support::tensors::AccountedVec;
@@ -134,7 +135,7 @@ pub(crate) static ADD: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(1)?.dtype();
-        dispatch!(dtype, NUMBERS, T => add::<T, T>(cx, |sum| if sum < T::ZERO { T::ZERO.sub(sum) } else { sum }), else
+        dispatch!(dtype, NUMBERS, T => add::<T, T>(cx, magnitude), else
         match dtype {
             DType::C64 => add::<Complex<f32>, f32>(cx, |sum| sum.norm()),
             DType::C128 => add::<Complex<f64>, f64>(cx, |sum| sum.norm()),
