@@ -43,10 +43,11 @@ fn write(to: &mut Tensor, at: usize, from: &mut [Complex<f64>]) -> Result<(), Ke
 /// The largest share of imaginary parts, by their squares, that comes from rounding alone.
 const ROUNDING: f64 = 1e-16;
 
-/// Rows of the square matrices of a tensor, and the number of those.
+/// Rows of the square matrices of a tensor, and the number of those; both 0 without elements.
 fn sizes(tensor: &Tensor) -> Result<(usize, usize), KernelError> {
     match tensor.dims() {
-        &[.., n, _] => Ok((n, tensor.len().checked_div(n * n).unwrap_or(0))),
+        _ if tensor.is_empty() => Ok((0, 0)),
+        &[.., n, _] => Ok((n, tensor.len() / (n * n))),
         _ => Err(KernelError::Argument("a matrix")),
     }
 }

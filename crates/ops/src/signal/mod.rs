@@ -3,6 +3,7 @@
 mod define;
 mod fft;
 mod gradient;
+mod plan;
 mod transform;
 
 use thalweg_device::Op;

@@ -1,142 +1,19 @@
-//! Kernels of Fourier transforms: one dimension after the other, lines in parallel.
+//! Kernels of Fourier transforms.
 
-use std::sync::Arc;
-
-use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
 use thalweg_cpu::parallel::{Disjoint, for_chunks};
-use thalweg_cpu::thread_pool::ThreadPool;
-use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
+use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::Element;
 use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::shape::elements;
 
 use super::define::half;
+use super::plan::{NO_LENGTHS, Real, Transforms, over_tasks};
 use crate::support::elementwise::CHUNK;
-
-/// Number of lines across rows that are copied together, so that each read fetches a whole cache line.
-const COLUMNS: usize = 8;
-
-/// A float of a transform.
-pub(super) trait Real: FftNum + Element + From<f32> {
-    /// One divided by `n`.
-    fn one_over(n: usize) -> Self;
-}
-
-impl Real for f32 {
-    fn one_over(n: usize) -> f32 {
-        (1.0 / n as f64) as f32
-    }
-}
-
-impl Real for f64 {
-    fn one_over(n: usize) -> f64 {
-        1.0 / n as f64
-    }
-}
-
-/// A transform along one dimension.
-struct Axis<T: Real> {
-    fft: Arc<dyn Fft<T>>,
-    /// Elements of a line.
-    len: usize,
-    /// Elements between neighbours of a line.
-    step: usize,
-}
-
-impl<T: Real> Axis<T>
-where
-    Complex<T>: Element,
-{
-    fn new(planner: &mut FftPlanner<T>, forward: bool, len: usize, step: usize) -> Axis<T> {
-        let direction = match forward {
-            true => FftDirection::Forward,
-            false => FftDirection::Inverse,
-        };
-        let fft = planner.plan_fft(len, direction);
-        Axis { fft, len, step }
-    }
-
-    /// Axes of the given lengths, of elements in row-major order, whose last dimension has `last` elements.
-    fn all(lengths: &[usize], last: usize, forward: bool) -> Vec<Axis<T>> {
-        let mut planner = FftPlanner::new();
-        let mut step = last;
-        let mut axes = Vec::new();
-        for &len in lengths.iter().rev() {
-            axes.push(Axis::new(&mut planner, forward, len, step));
-            step = step.saturating_mul(len);
-        }
-        axes
-    }
-
-    /// Elements of memory that a thread needs: copied lines, and memory of the transform.
-    fn room(&self) -> usize {
-        let lines = match self.step {
-            1 => 0,
-            _ => COLUMNS.saturating_mul(self.len),
-        };
-        lines.saturating_add(self.fft.get_inplace_scratch_len())
-    }
-
-    /// Transforms all lines of `data`; `rooms` is memory of [`Axis::room`] elements for each thread.
-    fn run(&self, pool: &ThreadPool, data: &mut [Complex<T>], rooms: &mut [Complex<T>]) {
-        let (len, step) = (self.len, self.step);
-        let blocks = data.len() / (len * step);
-        let groups = step.div_ceil(COLUMNS);
-        let data = Disjoint::new(data);
-        over_tasks(pool, blocks * groups, self.room(), rooms, &|task, room| {
-            let (block, column) = (task / groups, task % groups * COLUMNS);
-            let width = COLUMNS.min(step - column);
-            let start = block * len * step + column;
-            if step == 1 {
-                // SAFETY: each line belongs to one task.
-                self.fft
-                    .process_with_scratch(unsafe { data.slice(start, len) }, room);
-                return;
-            }
-            let (lines, room) = room.split_at_mut(COLUMNS * len);
-            for i in 0..len {
-                // SAFETY: these columns of each row belong to one task.
-                let row = unsafe { data.slice(start + i * step, width) };
-                for (j, &x) in row.iter().enumerate() {
-                    lines[j * len + i] = x;
-                }
-            }
-            self.fft
-                .process_with_scratch(&mut lines[..width * len], room);
-            for i in 0..len {
-                // SAFETY: as above.
-                let row = unsafe { data.slice(start + i * step, width) };
-                for (j, x) in row.iter_mut().enumerate() {
-                    *x = lines[j * len + i];
-                }
-            }
-        });
-    }
-}
-
-/// Runs `body(i, room)` for `0..count` on the threads of a pool, each with its own `room` elements of `rooms`.
-fn over_tasks<T: Send>(
-    pool: &ThreadPool,
-    count: usize,
-    room: usize,
-    rooms: &mut [T],
-    body: &(dyn Fn(usize, &mut [T]) + Sync),
-) {
-    let threads = pool.threads().clamp(1, count.max(1));
-    let rooms = Disjoint::new(rooms);
-    pool.parallel_for(threads, &|thread| {
-        // SAFETY: each thread's part is its own.
-        let own = unsafe { rooms.slice(thread * room, room) };
-        for i in (thread..count).step_by(threads) {
-            body(i, own);
-        }
-    });
-}
 
 /// Estimated nanoseconds: a few for each element and factor of two of its line.
 fn cost(elements: usize, lengths: &[usize]) -> u64 {
     let levels: u32 = lengths.iter().map(|n| n.max(&2).ilog2()).sum();
-    100 + elements as u64 * u64::from(levels)
+    (elements as u64).saturating_mul(u64::from(levels)) + 100
 }
 
 /// Kernel of a transform of complex numbers over the last `rank` dimensions.
@@ -153,14 +30,16 @@ where
         return Ok(Prepared::new(0, |_| Ok(())));
     }
     let lengths = &dims[dims.len() - rank..];
-    let axes = Axis::<T>::all(lengths, 1, forward);
-    let rooms = rooms(&axes, 0, p.cpu.pool());
+    let transforms = Transforms::<T>::new(lengths, 1, None, forward);
     let scale = T::one_over(elements(lengths));
     Ok(Prepared::new(0, move |cx| {
         let (x, out) = (cx.input::<Complex<T>>(0)?, cx.output::<Complex<T>>(0)?);
+        let planned = transforms.planned(cx)?;
+        let mut rooms = planned.memory(0, cx)?;
         out.copy_from_slice(x);
-        let rooms = cx.scratch::<Complex<T>>(rooms)?;
-        axes.iter().for_each(|axis| axis.run(cx.pool(), out, rooms));
+        for axis in &planned.axes {
+            axis.run(cx.pool(), out, &mut rooms);
+        }
         if !forward {
             for_chunks(cx.pool(), out, CHUNK, &|_, out| {
                 out.iter_mut().for_each(|x| *x = *x * scale);
@@ -168,17 +47,7 @@ where
         }
         Ok(())
     })
-    .with_scratch(rooms.saturating_mul(size_of::<Complex<T>>()))
     .with_cost(cost(elements(dims), lengths)))
-}
-
-/// Elements of memory for all threads, for each of these axes and for tasks that need `room` elements.
-fn rooms<T: Real>(axes: &[Axis<T>], room: usize, pool: &ThreadPool) -> usize
-where
-    Complex<T>: Element,
-{
-    let most = axes.iter().map(Axis::room).max().unwrap_or(0).max(room);
-    most.saturating_mul(pool.threads().max(1))
 }
 
 /// Rows of a tensor, of which the first elements along each dimension are taken.
@@ -240,29 +109,35 @@ where
     }
     let (&len, outer) = lengths.split_last().ok_or(NO_LENGTHS)?;
     let rows = CroppedRows::new(p.dims(0), &lengths);
-    let axes = Axis::<T>::all(outer, half(len), true);
-    let line = Axis::<T>::new(&mut FftPlanner::new(), true, len, 1);
-    let room = len.saturating_add(line.room());
-    let rooms = rooms(&axes, room, p.cpu.pool());
+    let transforms = Transforms::<T>::new(outer, half(len), Some(len), true);
     let cost = cost(p.outputs[0].elements().saturating_mul(2), &lengths);
     Ok(Prepared::new(0, move |cx| {
         let (x, out) = (cx.input::<T>(0)?, cx.output::<Complex<T>>(0)?);
-        let rooms = cx.scratch::<Complex<T>>(rooms)?;
+        let planned = transforms.planned(cx)?;
+        let row = planned.row.as_ref().ok_or(NO_LENGTHS)?;
+        let mut rooms = planned.memory(0, cx)?;
         let spectra = Disjoint::new(out);
-        over_tasks(cx.pool(), rows.count(), room, rooms, &|i, room| {
-            let (whole, room) = room.split_at_mut(len);
-            for (to, &x) in whole.iter_mut().zip(&x[rows.start(i)..]) {
-                *to = Complex::new(x, T::from(0.0f32));
-            }
-            line.fft.process_with_scratch(whole, room);
-            // SAFETY: each row belongs to one task.
-            let own = unsafe { spectra.slice(i * half(len), half(len)) };
-            own.copy_from_slice(&whole[..half(len)]);
-        });
-        axes.iter().for_each(|axis| axis.run(cx.pool(), out, rooms));
+        over_tasks(
+            cx.pool(),
+            rows.count(),
+            planned.row_room(),
+            &mut rooms,
+            &|i, room| {
+                let (whole, room) = room.split_at_mut(len);
+                for (to, &x) in whole.iter_mut().zip(&x[rows.start(i)..]) {
+                    *to = Complex::new(x, T::from(0.0f32));
+                }
+                row.fft.process_with_scratch(whole, room);
+                // SAFETY: each row belongs to one task.
+                let own = unsafe { spectra.slice(i * half(len), half(len)) };
+                own.copy_from_slice(&whole[..half(len)]);
+            },
+        );
+        for axis in &planned.axes {
+            axis.run(cx.pool(), out, &mut rooms);
+        }
         Ok(())
     })
-    .with_scratch(rooms.saturating_mul(size_of::<Complex<T>>()))
     .with_cost(cost))
 }
 
@@ -277,35 +152,41 @@ where
     }
     let (&len, outer) = lengths.split_last().ok_or(NO_LENGTHS)?;
     let rows = CroppedRows::new(p.dims(0), &lengths);
-    let axes = Axis::<T>::all(outer, half(len), false);
-    let line = Axis::<T>::new(&mut FftPlanner::new(), false, len, 1);
-    let room = len.saturating_add(line.room());
+    let transforms = Transforms::<T>::new(outer, half(len), Some(len), false);
     let spectra = rows.count().saturating_mul(half(len));
-    let scratch = spectra.saturating_add(rooms(&axes, room, p.cpu.pool()));
     let scale = T::one_over(elements(&lengths));
     let cost = cost(p.outputs[0].elements().saturating_mul(2), &lengths);
-    Ok(Prepared::new(0, move |cx: &KernelCx<'_>| {
+    Ok(Prepared::new(0, move |cx| {
         let (x, out) = (cx.input::<Complex<T>>(0)?, cx.output::<T>(0)?);
-        let (work, rooms) = cx.scratch::<Complex<T>>(scratch)?.split_at_mut(spectra);
+        let planned = transforms.planned(cx)?;
+        let row = planned.row.as_ref().ok_or(NO_LENGTHS)?;
+        let mut memory = planned.memory(spectra, cx)?;
+        let (work, rooms) = memory.split_at_mut(spectra);
         for_chunks(cx.pool(), work, half(len), &|i, to| {
             to.copy_from_slice(&x[rows.start(i)..][..half(len)]);
         });
-        axes.iter()
-            .for_each(|axis| axis.run(cx.pool(), work, rooms));
+        for axis in &planned.axes {
+            axis.run(cx.pool(), work, rooms);
+        }
         let out = Disjoint::new(out);
-        over_tasks(cx.pool(), rows.count(), room, rooms, &|i, room| {
-            let (whole, room) = room.split_at_mut(len);
-            fill_spectrum(&work[i * half(len)..][..half(len)], whole);
-            line.fft.process_with_scratch(whole, room);
-            // SAFETY: each row belongs to one task.
-            let own = unsafe { out.slice(i * len, len) };
-            for (to, x) in own.iter_mut().zip(whole) {
-                *to = x.re * scale;
-            }
-        });
+        over_tasks(
+            cx.pool(),
+            rows.count(),
+            planned.row_room(),
+            rooms,
+            &|i, room| {
+                let (whole, room) = room.split_at_mut(len);
+                fill_spectrum(&work[i * half(len)..][..half(len)], whole);
+                row.fft.process_with_scratch(whole, room);
+                // SAFETY: each row belongs to one task.
+                let own = unsafe { out.slice(i * len, len) };
+                for (to, x) in own.iter_mut().zip(whole) {
+                    *to = x.re * scale;
+                }
+            },
+        );
         Ok(())
     })
-    .with_scratch(scratch.saturating_mul(size_of::<Complex<T>>()))
     .with_cost(cost))
 }
 
@@ -331,5 +212,3 @@ fn zeros<T: Element>(_: &Prepare<'_>) -> Result<Prepared, KernelError> {
         Ok(())
     }))
 }
-
-const NO_LENGTHS: KernelError = KernelError::Argument("lengths of transforms");
