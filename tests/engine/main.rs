@@ -11,6 +11,7 @@ mod device_memory;
 mod devices;
 mod diverging;
 mod dropout;
+mod eigenvalues;
 mod example_library;
 mod feed_errors;
 mod fusion;

@@ -1,5 +1,5 @@
 //~ error[E0277]: `char` is no element of a tensor
-//~ elements are `f32`, `f64`, `f16`, `bf16`, `bool`, and integers of 8 to 64 bits
+//~ elements are `f32`, `f64`, `f16`, `bf16`, `Complex<f32>`, `Complex<f64>`, `bool`, and integers of 8 to 64 bits
 use thalweg::prelude::*;
 
 fn main() -> Result<(), SessionError> {

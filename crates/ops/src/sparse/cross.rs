@@ -16,6 +16,7 @@ struct Column<'a> {
     values: &'a Tensor,
     /// The first feature of each row, and the end of the last row.
     starts: AccountedVec<usize>,
+    is_dense: bool,
 }
 
 impl<'a> Column<'a> {
@@ -61,7 +62,11 @@ impl<'a> Column<'a> {
             }
         }
         starts[rows] = at;
-        Ok(Column { values, starts })
+        Ok(Column {
+            values,
+            starts,
+            is_dense: false,
+        })
     }
 
     /// The column of a dense matrix.
@@ -83,7 +88,11 @@ impl<'a> Column<'a> {
             .iter_mut()
             .enumerate()
             .for_each(|(row, at)| *at = row * width);
-        Ok(Column { values, starts })
+        Ok(Column {
+            values,
+            starts,
+            is_dense: true,
+        })
     }
 
     fn count(&self, row: usize) -> usize {
@@ -232,7 +241,8 @@ fn joined(cx: &TensorCx<'_>, separator: &[u8]) -> Result<Vec<Tensor>, KernelErro
     crossed(cx, &all, values)
 }
 
-/// The combinations as numbers below `buckets`, if that is positive. `start` is joined with the features' hashes.
+/// The combinations as numbers below `buckets`, if that is positive. `start` is joined with the features' hashes; a number
+/// in a dense column is its own.
 fn hashed(
     cx: &TensorCx<'_>,
     start: Option<u64>,
@@ -248,7 +258,10 @@ fn hashed(
     each_combination(cx, columns, *rows, |_, _, chosen| {
         let mut hash = start;
         for (column, &at) in columns.iter().zip(chosen) {
-            let own = column.feature(at, string, number)?;
+            let own = match column.is_dense {
+                true => column.feature(at, string, |n| n as u64)?,
+                false => column.feature(at, string, number)?,
+            };
             hash = Some(hash.map_or(own, |hash| joined_fingerprints(hash, own)));
         }
         if let Some(to) = to.next() {
@@ -419,7 +432,7 @@ pub(crate) static CROSS_HASHED: Op = Op {
             true => sip_hash(key, bytes),
             false => fingerprint(bytes),
         };
-        // TensorFlow hashes the lower half of a number.
+        // TensorFlow hashes the lower half of a number in a sparse column.
         let number = |n: i64| hash(&n.to_le_bytes()[..4]);
         hashed(cx, None, buckets, &hash, &number)
     })],
