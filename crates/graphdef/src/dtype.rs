@@ -84,11 +84,7 @@ mod tests {
 
     #[test]
     fn unsupported_dtypes_are_errors_with_their_names() {
-        for (number, name) in [
-            (8, "DT_COMPLEX64"),
-            (111, "DT_QINT8_REF"),
-            (0, "DT_INVALID"),
-        ] {
+        for (number, name) in [(12, "DT_QUINT8"), (111, "DT_QINT8_REF"), (0, "DT_INVALID")] {
             assert_eq!(from_number(number), Err(ValueError::DType(name.into())));
         }
         for number in [-1, 100, 200, i32::MAX, i32::MIN] {
