@@ -223,7 +223,7 @@ impl Part {
     }
 }
 
-const DTYPES: [(DType, Dtype); 13] = [
+const DTYPES: [(DType, Dtype); 14] = [
     (DType::F16, Dtype::F16),
     (DType::BF16, Dtype::BF16),
     (DType::F32, Dtype::F32),
@@ -236,6 +236,7 @@ const DTYPES: [(DType, Dtype); 13] = [
     (DType::U16, Dtype::U16),
     (DType::U32, Dtype::U32),
     (DType::U64, Dtype::U64),
+    (DType::C64, Dtype::C64),
     (DType::Bool, Dtype::BOOL),
 ];
 

@@ -64,6 +64,8 @@ pub fn numpy_name(dtype: DType) -> &'static str {
         DType::U16 => "uint16",
         DType::U32 => "uint32",
         DType::U64 => "uint64",
+        DType::C64 => "complex64",
+        DType::C128 => "complex128",
         DType::Bool => "bool",
         DType::String => "string",
         other => panic!("{other} is in no file"),
