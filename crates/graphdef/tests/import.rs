@@ -209,7 +209,7 @@ fn all_unsupported_dtypes_are_reported_at_once() {
         },
     ));
     let error = fails(&def).to_string();
-    assert!(error.contains("DT_QUINT8 (c); DT_QINT8 (d)"), "{error}");
+    assert!(error.contains("DT_QINT8 (d); DT_QUINT8 (c)"), "{error}");
 }
 
 #[test]
