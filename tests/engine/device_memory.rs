@@ -176,3 +176,22 @@ fn weight_decay_needs_no_memory_beyond_the_gradient() {
     let expected = (0..3).fold(0.5f32, |w, _| w - 0.1 * (w * 1e-4 + 1.0));
     assert!((found.as_slice::<f32>().unwrap()[7] - expected).abs() < 1e-6);
 }
+
+#[test]
+fn the_tables_of_a_fourier_transform_count_against_the_limit() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::C64, [1 << 14]);
+    let spectrum = g.op("FFT").input(x).output();
+    // 128 KiB each for the numbers and their spectrum; the tables take more.
+    let run = |bytes: usize| {
+        let session = Session::with_options(&g, with_memory_limit(1, bytes)).unwrap();
+        let numbers = Tensor::zeros(DType::C64, &[1 << 14]).unwrap();
+        session.step(spectrum, [x.feed(numbers)]).map(drop)
+    };
+    let refused = run(600 << 10);
+    assert!(
+        matches!(refused, Err(SessionError::Memory { .. })),
+        "{refused:?}"
+    );
+    run(8 << 20).unwrap();
+}

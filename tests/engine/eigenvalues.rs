@@ -1,4 +1,4 @@
-//! Eigenvalues of general matrices, which come in no order.
+//! Eigenvalues of general matrices, which come in no order, and roots that are not real.
 
 use thalweg::prelude::*;
 use thalweg::tensor::num_complex::Complex;
@@ -40,4 +40,15 @@ fn a_matrix_with_a_nan_has_no_eigenvalues() {
     let found: Result<Tensor, _> = Session::new(&g).unwrap().run(e, []);
     let error = found.unwrap_err().to_string();
     assert!(error.contains("NaNs and infinities"), "{error}");
+}
+
+#[test]
+fn the_root_of_a_real_matrix_that_is_not_real_is_nan() {
+    let g = Graph::new();
+    let a = g.constant([[[-1.0f64, 0.0], [0.0, 4.0]], [[1.0, 0.0], [0.0, 4.0]]]);
+    let root = g.op("MatrixSquareRoot").input(a).output();
+    let found: Tensor = Session::new(&g).unwrap().run(root, []).unwrap();
+    let found = found.to_vec::<f64>().unwrap();
+    assert!(found[..4].iter().all(|x| x.is_nan()), "{found:?}");
+    assert_eq!(found[4..], [1.0, 0.0, 0.0, 2.0]);
 }

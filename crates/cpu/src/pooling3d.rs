@@ -117,6 +117,27 @@ pub fn pool3d_scratch<T>(g: &Pool3dGeometry) -> usize {
     Scratch::bytes::<T>(g.planes_len())
 }
 
+/// Pooling of images.
+type PoolFn<T> = fn(Cpu<'_>, &PoolGeometry, &[T], &mut [T]);
+
+/// Pools planes, and what comes of them along the depth.
+fn twice<T: Pod>(
+    cpu: Cpu<'_>,
+    g: &Pool3dGeometry,
+    input: &[T],
+    output: &mut [T],
+    scratch: &mut [u8],
+    pool: PoolFn<T>,
+) {
+    g.check(input.len(), output.len());
+    if output.is_empty() {
+        return;
+    }
+    let planes = Scratch::new(scratch).take::<T>(g.planes_len());
+    pool(cpu, &g.in_planes(), input, planes);
+    pool(cpu, &g.along_depth(), planes, output);
+}
+
 /// The largest element of each window; NaN if one of them is.
 ///
 /// # Panics
@@ -128,13 +149,7 @@ pub fn max_pool3d<T: Number + Pod>(
     output: &mut [T],
     scratch: &mut [u8],
 ) {
-    g.check(input.len(), output.len());
-    if output.is_empty() {
-        return;
-    }
-    let planes = Scratch::new(scratch).take::<T>(g.planes_len());
-    max_pool(cpu, &g.in_planes(), input, planes);
-    max_pool(cpu, &g.along_depth(), planes, output);
+    twice(cpu, g, input, output, scratch, max_pool);
 }
 
 /// The mean of each window, of the elements that lie inside the volume.
@@ -148,13 +163,7 @@ pub fn avg_pool3d<T: Float + Pod>(
     output: &mut [T],
     scratch: &mut [u8],
 ) {
-    g.check(input.len(), output.len());
-    if output.is_empty() {
-        return;
-    }
-    let planes = Scratch::new(scratch).take::<T>(g.planes_len());
-    avg_pool(cpu, &g.in_planes(), input, planes);
-    avg_pool(cpu, &g.along_depth(), planes, output);
+    twice(cpu, g, input, output, scratch, avg_pool);
 }
 
 /// The gradient of [`avg_pool3d`]: that of each window is spread evenly over its elements inside the volume.

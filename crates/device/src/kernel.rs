@@ -143,6 +143,11 @@ pub const fn on_host() -> Kernel {
     }
 }
 
+/// `true` if GPUs compute with elements of this dtype: not with strings and complex numbers.
+pub const fn gpus_compute(dtype: DType) -> bool {
+    !matches!(dtype, DType::String) && !dtype.is_complex()
+}
+
 impl Kernel {
     /// The same, for these dtypes only.
     pub const fn only(self, dtypes: &'static [(&'static str, &'static [DType])]) -> Kernel {
@@ -156,12 +161,12 @@ impl Kernel {
 
     /// `true` if it computes this node on this type of device.
     pub fn takes(&self, device: DeviceType, node: &Node) -> bool {
-        // What no GPU computes.
-        let on_cpus = |(_, value): (&str, &Attr)| {
-            matches!(value, Attr::Type(DType::String | DType::C64 | DType::C128))
+        let on_hosts = |(_, value): (&str, &Attr)| match value {
+            Attr::Type(dtype) => !gpus_compute(*dtype),
+            _ => false,
         };
         self.device.is_none_or(|own| own == device)
-            && (device != DeviceType::Gpu || !node.attrs.iter().any(on_cpus))
+            && (device != DeviceType::Gpu || !node.attrs.iter().any(on_hosts))
             && self.dtypes.iter().all(|(attr, dtypes)| {
                 node.attrs
                     .dtype(attr)

@@ -49,7 +49,8 @@ pub use evaluate::{Bounds, evaluate, evaluate_for, evaluate_in, evaluate_within}
 pub use files::{CheckpointListener, Files};
 pub use gate::{Gate, GateGuard};
 pub use kernel::{
-    Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
+    Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu,
+    gpus_compute, on_host,
 };
 pub use reduction::{ReduceOp, Reduction};
 pub use rendezvous::Rendezvous;

@@ -18,13 +18,13 @@ use thalweg_tensor::DType;
 const LAST: usize = 3;
 
 /// Rows of a rank; reading them fails after the iteration [`LAST`] where `fails`.
-struct Source<'a> {
+struct RowSource<'a> {
     rows: SeededRows,
     iteration: &'a AtomicUsize,
     fails: bool,
 }
 
-impl RowBlocks for Source<'_> {
+impl RowBlocks for RowSource<'_> {
     fn dtype(&self) -> DType {
         self.rows.dtype()
     }
@@ -74,7 +74,7 @@ fn worker(
         seen.1.lock().unwrap().push(iteration.number);
     });
     let model = elastic::run_as(Some(worker), |job| {
-        let rows = Source {
+        let rows = RowSource {
             rows: seeded(job.hvd()),
             iteration: &made.0,
             fails: fails(job),

@@ -79,9 +79,9 @@ fn listed() -> Vec<Listed> {
     REGISTRY.lines().map(op).collect()
 }
 
-/// Whether an op of TensorFlow runs here.
+/// Support for an op of TensorFlow.
 #[derive(PartialEq, Eq)]
-enum State {
+enum Support {
     Runs,
     /// Runs, but for these dtypes.
     Limited(String),
@@ -89,13 +89,13 @@ enum State {
     Missing,
 }
 
-impl State {
+impl Support {
     fn cell(&self) -> String {
         match self {
-            State::Runs => "runs".to_owned(),
-            State::Limited(limit) => format!("runs with a limit: no {limit}"),
-            State::Refused(reason) => format!("refused: {reason}"),
-            State::Missing => "missing".to_owned(),
+            Support::Runs => "runs".to_owned(),
+            Support::Limited(limit) => format!("runs with a limit: no {limit}"),
+            Support::Refused(reason) => format!("refused: {reason}"),
+            Support::Missing => "missing".to_owned(),
         }
     }
 }
@@ -158,7 +158,7 @@ fn all_dtypes() -> Vec<&'static str> {
     all.into_iter().collect()
 }
 
-fn state(listed: &Listed, registry: &Registry, ops: &BTreeMap<&str, &'static Op>) -> State {
+fn state(listed: &Listed, registry: &Registry, ops: &BTreeMap<&str, &'static Op>) -> Support {
     let node = NodeDef {
         name: "node".to_owned(),
         op: listed.name.to_owned(),
@@ -175,12 +175,12 @@ fn state(listed: &Listed, registry: &Registry, ops: &BTreeMap<&str, &'static Op>
     match (runs, reason, ops.get(listed.name)) {
         (true, Some(_), _) => panic!("{} is refused, and runs", listed.name),
         (true, None, Some(op)) => match limit(listed, op, ops) {
-            none if none.is_empty() => State::Runs,
-            some => State::Limited(some),
+            none if none.is_empty() => Support::Runs,
+            some => Support::Limited(some),
         },
-        (true, None, None) => State::Runs,
-        (false, Some((_, reason)), _) => State::Refused(reason),
-        (false, None, _) => State::Missing,
+        (true, None, None) => Support::Runs,
+        (false, Some((_, reason)), _) => Support::Refused(reason),
+        (false, None, _) => Support::Missing,
     }
 }
 
@@ -195,14 +195,14 @@ fn title(area: &str) -> String {
 }
 
 /// A row of the table of counts.
-fn counts(title: &str, states: &[&State]) -> String {
-    let count = |is: fn(&State) -> bool| states.iter().filter(|s| is(s)).count();
+fn counts(title: &str, states: &[&Support]) -> String {
+    let count = |is: fn(&Support) -> bool| states.iter().filter(|s| is(s)).count();
     format!(
         "| {title} | {} | {} | {} | {} | {} |\n",
-        count(|s| *s == State::Runs),
-        count(|s| matches!(s, State::Limited(_))),
-        count(|s| matches!(s, State::Refused(_))),
-        count(|s| *s == State::Missing),
+        count(|s| *s == Support::Runs),
+        count(|s| matches!(s, Support::Limited(_))),
+        count(|s| matches!(s, Support::Refused(_))),
+        count(|s| *s == Support::Missing),
         states.len(),
     )
 }
@@ -211,7 +211,7 @@ fn page() -> String {
     let set = OpSet::default();
     let registry = set.registry();
     let ops: BTreeMap<&str, &'static Op> = set.iter().map(|op| (op.def.name, op)).collect();
-    let mut areas: BTreeMap<String, BTreeMap<&str, State>> = BTreeMap::new();
+    let mut areas: BTreeMap<String, BTreeMap<&str, Support>> = BTreeMap::new();
     for listed in listed() {
         let area = areas.entry(title(listed.area)).or_default();
         area.insert(listed.name, state(&listed, &registry, &ops));
@@ -222,7 +222,7 @@ fn page() -> String {
     for (title, area) in &areas {
         page.push_str(&counts(title, &area.values().collect::<Vec<_>>()));
     }
-    let all: Vec<&State> = areas.values().flat_map(BTreeMap::values).collect();
+    let all: Vec<&Support> = areas.values().flat_map(BTreeMap::values).collect();
     page.push_str(&counts("all", &all));
     for (title, area) in &areas {
         let _ = write!(page, "\n## {title}\n\n| op | |\n| --- | --- |\n");

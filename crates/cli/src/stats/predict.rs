@@ -39,7 +39,7 @@ pub(super) struct Predict {
     #[arg(long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clusters: u32,
     /// Iterations of K-means
-    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     iterations: u32,
     /// Cluster file (TOML), or the name of a cluster: xeon-32x40, which has 32 hosts of 40 cores
     #[arg(long, value_name = "FILE|NAME")]

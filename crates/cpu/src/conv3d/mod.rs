@@ -29,7 +29,7 @@ mod patches;
 mod tests;
 
 use crate::conv::{Pass, Real};
-use crate::gemm::{gemm, gemm_scratch};
+use crate::gemm::{Gemm, gemm, gemm_scratch};
 use crate::scratch::{Scratch, for_chunks};
 use crate::transpose::transpose_each;
 use crate::{Cpu, Epilogue, Isa};
@@ -50,8 +50,8 @@ pub fn conv3d_scratch<T: Real>(isa: Isa, threads: usize, g: &Conv3dGeometry, pas
     own + gemms[0].max(gemms[1])
 }
 
-/// A pass under way: its memory.
-struct Run<'a, T> {
+/// The memory of a pass, and its geometry.
+struct PassMemory<'a, T> {
     g: &'a Conv3dGeometry,
     patches: &'a mut [T],
     partial: &'a mut [T],
@@ -60,11 +60,11 @@ struct Run<'a, T> {
     scratch: &'a mut [u8],
 }
 
-impl<'a, T: Real> Run<'a, T> {
+impl<'a, T: Real> PassMemory<'a, T> {
     fn new(g: &'a Conv3dGeometry, pass: Pass, scratch: &'a mut [u8]) -> Self {
         let mut scratch = Scratch::new(scratch);
         let [patches, partial, input, output] = g.lens::<T>(pass).map(|len| scratch.take::<T>(len));
-        Run {
+        PassMemory {
             g,
             patches,
             partial,
@@ -84,6 +84,17 @@ impl<'a, T: Real> Run<'a, T> {
             rows: rows.min(all - first),
         })
     }
+}
+
+/// The product of two matrices.
+fn multiply<T: Real>(
+    cpu: Cpu<'_>,
+    shape: &Gemm,
+    operands: [&[T]; 2],
+    to: &mut [T],
+    scratch: &mut [u8],
+) {
+    gemm(cpu, shape, operands, None, Epilogue::NONE, to, scratch);
 }
 
 /// The channels of each volume, brought last.
@@ -116,7 +127,7 @@ pub fn conv3d<T: Real>(
     if g.is_empty() {
         return output.fill(T::default());
     }
-    let run = Run::<T>::new(g, Pass::Forward, scratch);
+    let run = PassMemory::<T>::new(g, Pass::Forward, scratch);
     let blocks = run.blocks();
     let input = channels_last(cpu, [g.in_voxels(), g.in_c], input, run.input);
     let first_channels = !run.output.is_empty();
@@ -129,15 +140,7 @@ pub fn conv3d<T: Real>(
         let patches = block.read(cpu, input, run.patches);
         let shape = g.gemm(Pass::Forward, block.rows);
         let to = &mut to[block.first * g.out_c..][..block.rows * g.out_c];
-        gemm(
-            cpu,
-            &shape,
-            [patches, filter],
-            None,
-            Epilogue::NONE,
-            to,
-            run.scratch,
-        );
+        multiply(cpu, &shape, [patches, filter], to, run.scratch);
     }
     if first_channels {
         transpose_each(cpu, [g.out_voxels(), g.out_c], run.output, output);
@@ -160,7 +163,7 @@ pub fn conv3d_input_grad<T: Real>(
     if g.is_empty() {
         return input_grad.fill(T::default());
     }
-    let run = Run::<T>::new(g, Pass::ToInput, scratch);
+    let run = PassMemory::<T>::new(g, Pass::ToInput, scratch);
     let blocks = run.blocks();
     let grads = channels_last(cpu, [g.out_voxels(), g.out_c], output_grad, run.output);
     let first_channels = !run.input.is_empty();
@@ -171,30 +174,14 @@ pub fn conv3d_input_grad<T: Real>(
     };
     if g.is_pointwise() {
         let shape = g.gemm(Pass::ToInput, g.batch * g.out_voxels());
-        gemm(
-            cpu,
-            &shape,
-            [grads, filter],
-            None,
-            Epilogue::NONE,
-            to,
-            run.scratch,
-        );
+        multiply(cpu, &shape, [grads, filter], to, run.scratch);
     } else {
         to.fill(T::default());
         for block in blocks {
             let shape = g.gemm(Pass::ToInput, block.rows);
             let patches = &mut run.patches[..block.rows * g.patch()];
             let own = &grads[block.first * g.out_c..][..block.rows * g.out_c];
-            gemm(
-                cpu,
-                &shape,
-                [own, filter],
-                None,
-                Epilogue::NONE,
-                patches,
-                run.scratch,
-            );
+            multiply(cpu, &shape, [own, filter], patches, run.scratch);
             block.add(cpu, patches, to);
         }
     }
@@ -219,7 +206,7 @@ pub fn conv3d_filter_grad<T: Real>(
     if g.is_empty() {
         return filter_grad.fill(T::default());
     }
-    let run = Run::<T>::new(g, Pass::ToFilter, scratch);
+    let run = PassMemory::<T>::new(g, Pass::ToFilter, scratch);
     let blocks = run.blocks();
     let input = channels_last(cpu, [g.in_voxels(), g.in_c], input, run.input);
     let grads = channels_last(cpu, [g.out_voxels(), g.out_c], output_grad, run.output);
@@ -232,15 +219,7 @@ pub fn conv3d_filter_grad<T: Real>(
         } else {
             &mut *run.partial
         };
-        gemm(
-            cpu,
-            &shape,
-            [patches, own],
-            None,
-            Epilogue::NONE,
-            to,
-            run.scratch,
-        );
+        multiply(cpu, &shape, [patches, own], to, run.scratch);
         if block.first > 0 {
             let partial = &*run.partial;
             for_chunks(cpu.pool, filter_grad, ADDED, &|i, sums| {

@@ -2,7 +2,7 @@
 
 use super::rows::{add_scaled, two_rows};
 use crate::isa::{Isa, Vectorize};
-use crate::number::Wide;
+use crate::number::Field;
 
 /// Replaces `a` (`[n, n]`) by its factors: an upper triangular one, and below the diagonal a lower triangular one with ones
 /// on its diagonal. Calls `swapped` for each pair of rows that change places, in order; it may do the same with other rows.
@@ -11,21 +11,21 @@ use crate::number::Wide;
 ///
 /// # Panics
 /// If `a` is shorter than `n * n`.
-pub fn lu<T: Wide>(isa: Isa, n: usize, a: &mut [T], swapped: &mut dyn FnMut(usize, usize)) {
+pub fn lu<T: Field>(isa: Isa, n: usize, a: &mut [T], swapped: &mut dyn FnMut(usize, usize)) {
     isa.run(Factor(n, &mut a[..n * n], swapped));
 }
 
 struct Factor<'a, T>(usize, &'a mut [T], &'a mut dyn FnMut(usize, usize));
 
-impl<T: Wide> Vectorize for Factor<'_, T> {
+impl<T: Field> Vectorize for Factor<'_, T> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
         let Factor(n, a, swapped) = self;
         for k in 0..n {
-            let (mut pivot, mut largest) = (k, Wide::abs(a[k * n + k]));
+            let (mut pivot, mut largest) = (k, a[k * n + k].magnitude());
             for i in k + 1..n {
-                let x = Wide::abs(a[i * n + k]);
+                let x = a[i * n + k].magnitude();
                 if x > largest {
                     (pivot, largest) = (i, x);
                 }

@@ -1,5 +1,5 @@
-//! Dense linear algebra on matrices in row-major order: triangular systems, LU and Cholesky decompositions, eigenvalues of
-//! symmetric matrices, singular values.
+//! Dense linear algebra on matrices in row-major order: triangular systems, LU and Cholesky decompositions, of real and
+//! complex numbers; eigenvalues of symmetric matrices, singular values.
 //!
 //! Iterations are bounded, and matrices with NaNs or infinities come to an end as others do.
 //!

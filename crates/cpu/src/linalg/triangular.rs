@@ -2,7 +2,7 @@
 
 use super::rows::{add_scaled, dot, two_rows};
 use crate::isa::{Isa, Vectorize};
-use crate::number::Wide;
+use crate::number::{Field, Wide};
 
 /// A triangular matrix and its right-hand sides.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub struct Triangle {
     pub columns: usize,
     /// `true` if its elements are on and below the diagonal, otherwise on and above it; the others are not read.
     pub lower: bool,
-    /// `true` to solve with the transpose.
+    /// `true` to solve with the transpose, of complex numbers that of the conjugates.
     pub adjoint: bool,
     /// `true` if the diagonal has ones; it is not read then.
     pub unit: bool,
@@ -24,13 +24,13 @@ pub struct Triangle {
 ///
 /// # Panics
 /// If a slice is shorter than that.
-pub fn solve_triangular<T: Wide>(isa: Isa, t: Triangle, a: &[T], x: &mut [T]) {
+pub fn solve_triangular<T: Field>(isa: Isa, t: Triangle, a: &[T], x: &mut [T]) {
     isa.run(Solve(t, &a[..t.n * t.n], &mut x[..t.n * t.columns]));
 }
 
 struct Solve<'a, T>(Triangle, &'a [T], &'a mut [T]);
 
-impl<T: Wide> Vectorize for Solve<'_, T> {
+impl<T: Field> Vectorize for Solve<'_, T> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
@@ -57,7 +57,7 @@ impl<T: Wide> Vectorize for Solve<'_, T> {
                 _ => {
                     for (j, solved) in (first..).zip(solved.chunks_exact(columns)) {
                         let factor = if t.adjoint {
-                            a[j * n + i]
+                            a[j * n + i].conj()
                         } else {
                             a[i * n + j]
                         };
@@ -66,7 +66,11 @@ impl<T: Wide> Vectorize for Solve<'_, T> {
                 }
             }
             if !t.unit {
-                row.iter_mut().for_each(|x| *x = *x / a[i * n + i]);
+                let diagonal = match t.adjoint {
+                    true => a[i * n + i].conj(),
+                    false => a[i * n + i],
+                };
+                row.iter_mut().for_each(|x| *x = *x / diagonal);
             }
         }
     }

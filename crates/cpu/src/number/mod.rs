@@ -51,6 +51,23 @@ pub trait Number: Arithmetic + PartialOrd {
     fn from_f64(value: f64) -> Self;
 }
 
+/// `f32`, `f64`, and complex numbers of them: numbers with a division.
+pub trait Field:
+    Arithmetic
+    + std::ops::Neg<Output = Self>
+    + std::ops::Add<Output = Self>
+    + std::ops::Sub<Output = Self>
+    + std::ops::Mul<Output = Self>
+    + std::ops::Div<Output = Self>
+{
+    /// The absolute value.
+    fn magnitude(self) -> f64;
+    /// The real part.
+    fn real(self) -> f64;
+    /// From a real number, rounded.
+    fn from_real(value: f64) -> Self;
+}
+
 /// A floating-point element, computed in `f32` or `f64`.
 pub trait Float: Number {
     /// The type to compute in: `f32` for halves, the type itself otherwise.
@@ -62,14 +79,7 @@ pub trait Float: Number {
 }
 
 /// `f32` and `f64`, with the functions that kernels use.
-pub trait Wide:
-    Float<Wide = Self>
-    + std::ops::Neg<Output = Self>
-    + std::ops::Add<Output = Self>
-    + std::ops::Sub<Output = Self>
-    + std::ops::Mul<Output = Self>
-    + std::ops::Div<Output = Self>
-{
+pub trait Wide: Float<Wide = Self> + Field {
     /// The smallest positive number that is not subnormal.
     const MIN_NORMAL: Self;
     /// The distance from 1 to the next larger number.
@@ -152,6 +162,14 @@ macro_rules! wide {
             fn to_f64(self) -> f64 { self as f64 }
             #[inline(always)]
             fn from_f64(value: f64) -> $t { value as $t }
+        }
+        impl Field for $t {
+            #[inline(always)]
+            fn magnitude(self) -> f64 { f64::from(self).abs() }
+            #[inline(always)]
+            fn real(self) -> f64 { self.into() }
+            #[inline(always)]
+            fn from_real(value: f64) -> $t { value as $t }
         }
         impl Float for $t {
             type Wide = $t;
@@ -240,6 +258,14 @@ macro_rules! complex {
             fn divided(self, count: usize) -> Self { self / count as $t }
             #[inline(always)]
             fn conj(self) -> Self { Complex::conj(&self) }
+        }
+        impl Field for Complex<$t> {
+            #[inline(always)]
+            fn magnitude(self) -> f64 { self.norm().into() }
+            #[inline(always)]
+            fn real(self) -> f64 { self.re.into() }
+            #[inline(always)]
+            fn from_real(value: f64) -> Self { Complex::from(value as $t) }
         }
     )*};
 }

@@ -1,15 +1,14 @@
 //! Cholesky, BatchCholesky.
 
 use smallvec::smallvec;
-use thalweg_cpu::linalg::{cholesky, complex};
-use thalweg_device::{Kernel, Op, cpu};
+use thalweg_cpu::linalg::cholesky;
+use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::op::{Gradient, arg};
 use thalweg_graph::{GradCx, OpDef, Output};
 use thalweg_tensor::dispatch;
-use thalweg_tensor::num_complex::Complex;
 
 use super::build::LinalgOps;
-use super::each_matrix::{EachMatrix, each_matrix, in_complex, product};
+use super::each_matrix::{EachMatrix, each_matrix, product};
 use super::matrices::{DTYPE, unchanged_squares};
 use super::matrix_nodes::{adjoint, band_part, diag_part, product as matmul, set_diag};
 
@@ -44,15 +43,10 @@ const KERNELS: &[Kernel] = &[cpu(|p| {
         scratch: Some(0),
         work: product(&[n, n, n]) / 3,
     };
-    dispatch!(p.dtype(0), [F32 F64], T => each_matrix::<T, 1, 1>(p, form, move |cx| {
+    dispatch!(p.dtype(0), [F32 F64 C64 C128], T => each_matrix::<T, 1, 1>(p, form, move |cx| {
         let ([a], [l]) = (cx.inputs, cx.outputs);
         cholesky(cx.isa, n, a, l).then_some(()).ok_or(ERROR)
-    }), else in_complex(p, &[0], &[0], &|p| {
-        each_matrix::<Complex<f64>, 1, 1>(p, form, move |cx| {
-            let ([a], [l]) = (cx.inputs, cx.outputs);
-            complex::cholesky(n, a, l).then_some(()).ok_or(ERROR)
-        })
-    }))
+    }), else Err(KernelError::DType(p.dtype(0))))
 })];
 
 /// Cholesky factors.

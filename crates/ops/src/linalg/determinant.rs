@@ -2,15 +2,14 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::isa::Isa;
-use thalweg_cpu::linalg::{complex, lu};
-use thalweg_cpu::number::Wide;
-use thalweg_device::{Kernel, Op, Prepare, cpu};
+use thalweg_cpu::linalg::lu;
+use thalweg_cpu::number::Field;
+use thalweg_device::{Kernel, KernelError, Op, Prepare, cpu};
 use thalweg_graph::op::{Gradient, arg};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::dispatch;
-use thalweg_tensor::num_complex::Complex;
 
-use super::each_matrix::{EachMatrix, each_matrix, in_complex, product};
+use super::each_matrix::{EachMatrix, each_matrix, product};
 use super::matrices::{DTYPE, square};
 use crate::array::ArrayOps;
 use crate::support::gradient_nodes::conj;
@@ -23,45 +22,24 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Sign (zero where a matrix has no inverse) and logarithm of the absolute value of a determinant.
-fn sign_and_log<T: Wide>(isa: Isa, n: usize, a: &[T], factors: &mut [T]) -> (T, T) {
+/// Sign (zero where a matrix has no inverse) and logarithm of the absolute value of a determinant. The sign of a complex
+/// number is the one of length 1 in its direction.
+fn sign_and_log<T: Field>(isa: Isa, n: usize, a: &[T], factors: &mut [T]) -> (T, f64) {
     factors.copy_from_slice(a);
-    let (mut sign, mut log) = (T::ONE, T::ZERO);
+    let (mut sign, mut log) = (T::ONE, 0.0);
     lu(isa, n, factors, &mut |_, _| sign = -sign);
     for &pivot in factors.iter().step_by(n + 1) {
         if pivot == T::ZERO {
-            return (T::ZERO, T::NEG_INFINITY);
+            return (T::ZERO, f64::NEG_INFINITY);
         }
-        if pivot < T::ZERO {
-            sign = -sign;
-        }
-        log = log + Wide::abs(pivot).ln();
-    }
-    if log.is_nan() {
-        (log, log)
-    } else {
-        (sign, log)
-    }
-}
-
-/// As [`sign_and_log`], of complex numbers: the sign is the number of length 1 in the direction of the determinant.
-fn complex_sign_and_log(
-    n: usize,
-    a: &[Complex<f64>],
-    factors: &mut [Complex<f64>],
-) -> (Complex<f64>, f64) {
-    factors.copy_from_slice(a);
-    let (mut sign, mut log) = (Complex::from(1.0), 0.0);
-    complex::lu(n, factors, &mut |_, _| sign = -sign);
-    for &pivot in factors.iter().step_by(n + 1) {
-        let size = pivot.norm();
-        if size == 0.0 {
-            return (Complex::ZERO, f64::NEG_INFINITY);
-        }
-        sign *= pivot / size;
+        let size = pivot.magnitude();
+        sign = sign * (pivot / T::from_real(size));
         log += size.ln();
     }
-    (sign, log)
+    match log.is_nan() {
+        true => (T::from_real(log), log),
+        false => (sign, log),
+    }
 }
 
 fn form<const O: usize>(p: &Prepare<'_>, n: usize) -> EachMatrix<1, O> {
@@ -92,19 +70,12 @@ const DEF: OpDef = OpDef {
 
 const KERNELS: &[Kernel] = &[cpu(|p| {
     let n = p.dims(0).last().copied().unwrap_or(0);
-    dispatch!(p.dtype(0), [F32 F64], T => each_matrix::<T, 1, 1>(p, form(p, n), move |cx| {
+    dispatch!(p.dtype(0), [F32 F64 C64 C128], T => each_matrix::<T, 1, 1>(p, form(p, n), move |cx| {
         let ([a], [out]) = (cx.inputs, cx.outputs);
         let (sign, log) = sign_and_log(cx.isa, n, a, cx.scratch);
-        out[0] = sign * Wide::exp(log);
+        out[0] = sign * T::from_real(log.exp());
         Ok(())
-    }), else in_complex(p, &[0], &[0], &|p| {
-        each_matrix::<Complex<f64>, 1, 1>(p, form(p, n), move |cx| {
-            let ([a], [out]) = (cx.inputs, cx.outputs);
-            let (sign, log) = complex_sign_and_log(n, a, cx.scratch);
-            out[0] = sign * log.exp();
-            Ok(())
-        })
-    }))
+    }), else Err(KernelError::DType(p.dtype(0))))
 })];
 
 /// Determinants.
@@ -133,17 +104,11 @@ pub(crate) static LOG_MATRIX_DETERMINANT: Op = Op {
     },
     kernels: &[cpu(|p| {
         let n = p.dims(0).last().copied().unwrap_or(0);
-        dispatch!(p.dtype(0), [F32 F64], T => each_matrix::<T, 1, 2>(p, form(p, n), move |cx| {
+        dispatch!(p.dtype(0), [F32 F64 C64 C128], T => each_matrix::<T, 1, 2>(p, form(p, n), move |cx| {
             let ([a], [sign, log]) = (cx.inputs, cx.outputs);
-            (sign[0], log[0]) = sign_and_log(cx.isa, n, a, cx.scratch);
+            let (own, size) = sign_and_log(cx.isa, n, a, cx.scratch);
+            (sign[0], log[0]) = (own, T::from_real(size));
             Ok(())
-        }), else in_complex(p, &[0], &[0, 1], &|p| {
-            each_matrix::<Complex<f64>, 1, 2>(p, form(p, n), move |cx| {
-                let ([a], [sign, log]) = (cx.inputs, cx.outputs);
-                let (own, size) = complex_sign_and_log(n, a, cx.scratch);
-                (sign[0], log[0]) = (own, size.into());
-                Ok(())
-            })
-        }))
+        }), else Err(KernelError::DType(p.dtype(0))))
     })],
 };

@@ -10,10 +10,9 @@ use thalweg_cpu::parallel::Disjoint;
 use thalweg_cpu::scratch::{Scratch, for_lanes, lanes_scratch};
 use thalweg_device::{KernelCx, KernelError, Operand, Prepare, Prepared};
 use thalweg_tensor::shape::{checked_elements, elements};
-use thalweg_tensor::{DType, Dims, Element};
+use thalweg_tensor::{Dims, Element};
 
 use super::matrices::matrix_at;
-use crate::support::widened::widened;
 
 /// The parts of the operands of a node that belong to one matrix of the batch.
 #[derive(Clone, Copy)]
@@ -122,19 +121,6 @@ pub(super) fn each_matrix<T: Element + Pod, const I: usize, const O: usize>(
     };
     let work = form.work.saturating_mul(count);
     Ok(Prepared::new(work, run).with_scratch(scratch))
-}
-
-/// The kernel that `prepare` makes for matrices of complex numbers: those of `c64` are widened.
-pub(super) fn in_complex(
-    p: &Prepare<'_>,
-    inputs: &'static [usize],
-    outputs: &'static [usize],
-    prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
-) -> Result<Prepared, KernelError> {
-    match p.dtype(0) {
-        DType::C64 | DType::C128 => widened(p, inputs, outputs, prepare),
-        other => Err(KernelError::DType(other)),
-    }
 }
 
 /// The product of dimensions, as an estimate of work.

@@ -1,15 +1,14 @@
 //! Lu: LU decompositions.
 
-use thalweg_cpu::isa::Isa;
-use thalweg_cpu::linalg::{complex, lu};
-use thalweg_cpu::number::{Arithmetic, Number};
+use thalweg_cpu::linalg::lu;
+use thalweg_cpu::number::{Field, Number};
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, dispatch};
 
-use super::each_matrix::{in_complex, product};
+use super::each_matrix::product;
 use super::matrices::{DTYPE, joined, square};
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -20,26 +19,14 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(p.dtype(0), [F32 F64], T => by_index::<T>(p, lu), else {
-        in_complex(p, &[0], &[0], &|p| by_index(p, |_, n, a, swapped| complex::lu(n, a, swapped)))
-    })
-}
-
-/// Function that replaces a matrix by its factors.
-type FactorFn<T> = fn(Isa, usize, &mut [T], &mut dyn FnMut(usize, usize));
-
-fn by_index<T: Arithmetic>(p: &Prepare<'_>, lu: FactorFn<T>) -> Result<Prepared, KernelError> {
-    match p.outputs[1].dtype {
-        DType::I32 => kernel::<T, i32>(p, lu),
-        DType::I64 => kernel::<T, i64>(p, lu),
+    dispatch!(p.dtype(0), [F32 F64 C64 C128], T => match p.outputs[1].dtype {
+        DType::I32 => kernel::<T, i32>(p),
+        DType::I64 => kernel::<T, i64>(p),
         dtype => Err(KernelError::DType(dtype)),
-    }
+    }, else Err(KernelError::DType(p.dtype(0))))
 }
 
-fn kernel<T: Arithmetic, I: Number>(
-    p: &Prepare<'_>,
-    lu: FactorFn<T>,
-) -> Result<Prepared, KernelError> {
+fn kernel<T: Field, I: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let &[ref batch @ .., n, _] = p.dims(0) else {
         return Err(KernelError::Argument("a matrix"));
     };

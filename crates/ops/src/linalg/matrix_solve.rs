@@ -2,23 +2,23 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::isa::Isa;
-use thalweg_cpu::linalg::{Triangle, complex, lu, solve_triangular};
-use thalweg_cpu::number::Wide;
+use thalweg_cpu::linalg::{Triangle, lu, solve_triangular};
+use thalweg_cpu::number::{Arithmetic, Field};
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, bool_attr, type_attr};
 use thalweg_graph::{GradCx, OpDef, Output};
-use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, dispatch};
 
-use super::each_matrix::{EachMatrix, each_matrix, in_complex, product};
+use super::each_matrix::{EachMatrix, each_matrix, product};
 use super::matrices::{DTYPE, unchanged_squares};
 use super::matrix_nodes::product as matmul;
 use super::solve_shape::square_systems;
 use crate::support::widened::widened;
 
-/// Replaces the right-hand sides `x` (`[n, columns]`) by the solutions for `a` (`[n, n]`), or for its transpose. `false`
+/// Replaces the right-hand sides `x` (`[n, columns]`) by the solutions for `a` (`[n, n]`), or for its transpose, of complex
+/// numbers that of the conjugates. `false`
 /// where that has no inverse.
-fn solve<T: Wide>(
+fn solve<T: Field>(
     isa: Isa,
     [n, columns]: [usize; 2],
     adjoint: bool,
@@ -27,7 +27,7 @@ fn solve<T: Wide>(
     factors: &mut [T],
 ) -> bool {
     match adjoint {
-        true => (0..n * n).for_each(|i| factors[i] = a[i % n * n + i / n]),
+        true => (0..n * n).for_each(|i| factors[i] = a[i % n * n + i / n].conj()),
         false => factors.copy_from_slice(a),
     }
     lu(isa, n, factors, &mut |i, j| {
@@ -54,45 +54,6 @@ fn solve<T: Wide>(
     true
 }
 
-/// As [`solve`], of complex numbers, and of the transpose of the conjugates.
-fn complex_solve(
-    [n, columns]: [usize; 2],
-    adjoint: bool,
-    a: &[Complex<f64>],
-    x: &mut [Complex<f64>],
-    factors: &mut [Complex<f64>],
-) -> bool {
-    match adjoint {
-        true => (0..n * n).for_each(|i| factors[i] = a[i % n * n + i / n].conj()),
-        false => factors.copy_from_slice(a),
-    }
-    complex::lu(n, factors, &mut |i, j| {
-        (0..columns).for_each(|k| x.swap(i * columns + k, j * columns + k));
-    });
-    if factors
-        .iter()
-        .step_by(n + 1)
-        .any(|&pivot| pivot == Complex::ZERO)
-    {
-        return false;
-    }
-    let lower = Triangle {
-        n,
-        columns,
-        lower: true,
-        adjoint: false,
-        unit: true,
-    };
-    complex::solve_triangular(lower, factors, x);
-    let upper = Triangle {
-        lower: false,
-        unit: false,
-        ..lower
-    };
-    complex::solve_triangular(upper, factors, x);
-    true
-}
-
 fn prepare_solve(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let &[.., n, columns] = p.output_dims(0) else {
         return Err(KernelError::Argument("a matrix"));
@@ -104,20 +65,13 @@ fn prepare_solve(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         scratch: n.checked_mul(n),
         work: product(&[n, n, n]) + product(&[n, n, columns]),
     };
-    dispatch!(p.dtype(0), [F32 F64], T => each_matrix::<T, 2, 1>(p, form, move |cx| {
+    dispatch!(p.dtype(0), [F32 F64 C64 C128], T => each_matrix::<T, 2, 1>(p, form, move |cx| {
         let ([a, b], [x]) = (cx.inputs, cx.outputs);
         x.copy_from_slice(b);
         // Without right-hand sides nothing is solved, so that nothing can be wrong.
         let solved = columns == 0 || solve(cx.isa, [n, columns], adjoint, a, x, cx.scratch);
         solved.then_some(()).ok_or("Input matrix is not invertible.")
-    }), else in_complex(p, &[0, 1], &[0], &|p| {
-        each_matrix::<Complex<f64>, 2, 1>(p, form, move |cx| {
-            let ([a, b], [x]) = (cx.inputs, cx.outputs);
-            x.copy_from_slice(b);
-            let solved = columns == 0 || complex_solve([n, columns], adjoint, a, x, cx.scratch);
-            solved.then_some(()).ok_or("Input matrix is not invertible.")
-        })
-    }))
+    }), else Err(KernelError::DType(p.dtype(0))))
 }
 
 fn prepare_inverse(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -129,21 +83,13 @@ fn prepare_inverse(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         scratch: n.checked_mul(n),
         work: product(&[n, n, n]).saturating_mul(2),
     };
-    dispatch!(p.dtype(0), [F32 F64], T => each_matrix::<T, 1, 1>(p, form, move |cx| {
+    dispatch!(p.dtype(0), [F32 F64 C64 C128], T => each_matrix::<T, 1, 1>(p, form, move |cx| {
         let ([a], [x]) = (cx.inputs, cx.outputs);
-        x.fill(0.0);
-        x.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
+        x.fill(T::ZERO);
+        x.iter_mut().step_by(n + 1).for_each(|x| *x = T::ONE);
         let solved = solve(cx.isa, [n, n], adjoint, a, x, cx.scratch);
         solved.then_some(()).ok_or("Input is not invertible.")
-    }), else in_complex(p, &[0], &[0], &|p| {
-        each_matrix::<Complex<f64>, 1, 1>(p, form, move |cx| {
-            let ([a], [x]) = (cx.inputs, cx.outputs);
-            x.fill(Complex::ZERO);
-            x.iter_mut().step_by(n + 1).for_each(|x| *x = Complex::from(1.0));
-            let solved = complex_solve([n, n], adjoint, a, x, cx.scratch);
-            solved.then_some(()).ok_or("Input is not invertible.")
-        })
-    }))
+    }), else Err(KernelError::DType(p.dtype(0))))
 }
 
 fn solve_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {

@@ -8,14 +8,15 @@ use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, bool_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::num_complex::Complex;
-use thalweg_tensor::{Element, Shape, dispatch};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use super::each_matrix::{EachMatrix, each_matrix, in_complex, product};
+use super::each_matrix::{EachMatrix, each_matrix, product};
 use super::matrices::{DTYPE, REAL, checked_join, joined, square};
 use super::matrix_nodes::{
     adjoint, band_part, diag, diag_part, inverse_differences, product as matmul, set_diag,
 };
 use crate::array::ArrayOps;
+use crate::support::widened::widened;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (batch, n) = square(cx, 0)?;
@@ -78,9 +79,12 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let n = p.dims(0).last().copied().unwrap_or(0);
     let vectors = p.node.attrs.bool("compute_v");
     let scratch = symmetric_eigen_scratch(n, vectors);
-    dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p, symmetric_eigen, scratch), else {
-        let outputs: &'static [usize] = if vectors { &[0, 1] } else { &[0] };
-        in_complex(p, &[0], outputs, &|p| kernel(p, hermitian, hermitian_scratch(n)))
+    let outputs: &'static [usize] = if vectors { &[0, 1] } else { &[0] };
+    widened(p, &[0], outputs, &|p| {
+        dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p, symmetric_eigen, scratch), else match p.dtype(0) {
+            DType::C128 => kernel(p, hermitian, hermitian_scratch(n)),
+            other => Err(KernelError::DType(other)),
+        })
     })
 }
 

@@ -8,11 +8,12 @@ use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, bool_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::num_complex::Complex;
-use thalweg_tensor::{Element, Shape, dispatch};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use super::each_matrix::{EachMatrix, each_matrix, in_complex, product};
+use super::each_matrix::{EachMatrix, each_matrix, product};
 use super::matrices::{DTYPE, checked_join, joined, matrices};
 use super::svd_gradient::svd_gradient;
+use crate::support::widened::widened;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (batch, [m, n]) = matrices(cx, 0)?;
@@ -64,10 +65,15 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         full,
         vectors,
     };
-    dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p, g, svd, g.scratch(), T::NAN), else {
-        let outputs: &'static [usize] = if vectors { &[0, 1, 2] } else { &[0] };
-        let nan = Complex::new(f64::NAN, 0.0);
-        in_complex(p, &[0], outputs, &|p| kernel(p, g, of_complex, complex::svd_scratch(&g), nan))
+    let outputs: &'static [usize] = if vectors { &[0, 1, 2] } else { &[0] };
+    widened(p, &[0], outputs, &|p| {
+        dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p, g, svd, g.scratch(), T::NAN), else match p.dtype(0) {
+            DType::C128 => {
+                let nan = Complex::new(f64::NAN, 0.0);
+                kernel(p, g, of_complex, complex::svd_scratch(&g), nan)
+            }
+            other => Err(KernelError::DType(other)),
+        })
     })
 }
 

@@ -1,15 +1,14 @@
 //! MatrixTriangularSolve, BatchMatrixTriangularSolve.
 
 use smallvec::smallvec;
-use thalweg_cpu::linalg::{complex, solve_triangular};
+use thalweg_cpu::linalg::solve_triangular;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, bool_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::dispatch;
-use thalweg_tensor::num_complex::Complex;
 
 use super::build::LinalgOps;
-use super::each_matrix::{EachMatrix, each_matrix, in_complex, product};
+use super::each_matrix::{EachMatrix, each_matrix, product};
 use super::matrices::{DTYPE, joined, matrices, same_batch, square, sum_batches};
 use super::matrix_nodes::{band_part, product as matmul};
 use super::solve_shape::{expect_rows, triangle_of};
@@ -51,19 +50,12 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         scratch: Some(0),
         work: product(&[triangle.n, triangle.n, triangle.columns]) / 2,
     };
-    dispatch!(p.dtype(0), [F32 F64], T => each_matrix::<T, 2, 1>(p, form, move |cx| {
+    dispatch!(p.dtype(0), [F32 F64 C64 C128], T => each_matrix::<T, 2, 1>(p, form, move |cx| {
         let ([a, b], [x]) = (cx.inputs, cx.outputs);
         x.copy_from_slice(b);
         solve_triangular(cx.isa, triangle, a, x);
         Ok(())
-    }), else in_complex(p, &[0, 1], &[0], &|p| {
-        each_matrix::<Complex<f64>, 2, 1>(p, form, move |cx| {
-            let ([a, b], [x]) = (cx.inputs, cx.outputs);
-            x.copy_from_slice(b);
-            complex::solve_triangular(triangle, a, x);
-            Ok(())
-        })
-    }))
+    }), else Err(KernelError::DType(p.dtype(0))))
 }
 
 const DEF: OpDef = OpDef {

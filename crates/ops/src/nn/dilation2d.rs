@@ -135,7 +135,7 @@ impl Geometry {
     }
 
     /// The largest sum of an image's element and the filter's, in the window of output `o` of the image, and its place.
-    /// Where no tap lies in the image, or no sum is above the lowest number, that is the largest.
+    /// A window without taps in the image, or without a sum above the lowest number, has that number.
     #[inline(always)]
     fn largest<T: NumberBounds>(&self, image: &[T], filter: &[T], o: usize) -> (T, Winner) {
         let ([lines, columns], depth) = (self.axes, self.depth);

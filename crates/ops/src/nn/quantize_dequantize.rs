@@ -123,7 +123,7 @@ struct Quantization {
 
 /// The steps of a range.
 #[derive(Clone, Copy)]
-struct Steps<T> {
+struct QuantizationSteps<T> {
     min: T,
     max: T,
     scale: T,
@@ -155,7 +155,7 @@ impl Quantization {
     }
 
     /// The finest steps of which both limits are within the first and the last, with 0 as one of them.
-    fn steps<T: Wide + NumberBounds>(self, min: T, max: T) -> Steps<T> {
+    fn steps<T: Wide + NumberBounds>(self, min: T, max: T) -> QuantizationSteps<T> {
         let (first, last) = (
             T::from_f64(self.first as f64),
             T::from_f64(self.last as f64),
@@ -167,7 +167,7 @@ impl Quantization {
         let (from_min, from_max) = (scale(first, min), scale(last, max));
         if from_min < from_max {
             let inverse = min / first;
-            Steps {
+            QuantizationSteps {
                 min,
                 max: last * inverse,
                 scale: from_min,
@@ -175,7 +175,7 @@ impl Quantization {
             }
         } else {
             let inverse = max / last;
-            Steps {
+            QuantizationSteps {
                 min: first * inverse,
                 max,
                 scale: from_max,
@@ -184,7 +184,7 @@ impl Quantization {
         }
     }
 
-    fn rounded<T: Wide>(self, x: T, steps: Steps<T>) -> T {
+    fn rounded<T: Wide>(self, x: T, steps: QuantizationSteps<T>) -> T {
         let x = match self.range_given {
             true if x > steps.max => steps.max,
             true if x < steps.min => steps.min,
@@ -275,7 +275,7 @@ fn kernel<T: Wide + NumberBounds>(p: &Prepare<'_>) -> Result<Prepared, KernelErr
             for (at, (out, &x)) in out.iter_mut().zip(&x[i * chunk..]).enumerate() {
                 let channel = if channels == 1 { 0 } else { at / dims[2] };
                 let [min, max, scale, inverse] = steps[channel];
-                let steps = Steps {
+                let steps = QuantizationSteps {
                     min,
                     max,
                     scale,

@@ -66,28 +66,22 @@ pub(super) fn half(length: usize) -> usize {
     }
 }
 
-/// The last `rank` dimensions of input 0, and those before them; `None` if the number of dimensions is unknown.
-#[allow(clippy::type_complexity, reason = "two lists of dimensions")]
-fn split(
-    cx: &Infer<'_>,
-    rank: usize,
-) -> Result<Option<(Vec<Option<usize>>, Vec<Option<usize>>)>, InferError> {
-    let Some(dims) = cx.shape(0).dims() else {
+/// Number of dimensions of input 0 before the last `rank`, if it is known.
+fn outer_dims(cx: &Infer<'_>, rank: usize) -> Result<Option<usize>, InferError> {
+    let Some(found) = cx.shape(0).rank() else {
         return Ok(None);
     };
-    let outer = dims.len().checked_sub(rank);
-    let outer = outer.ok_or_else(|| InferError::Rank {
+    let outer = found.checked_sub(rank);
+    outer.map(Some).ok_or_else(|| InferError::Rank {
         input: 0,
         expected: format!("at least {rank}"),
         found: cx.shape(0).clone(),
-    })?;
-    let (outer, inner) = dims.split_at(outer);
-    Ok(Some((outer.to_vec(), inner.to_vec())))
+    })
 }
 
 /// Shape of a transform over the last `RANK` dimensions.
 pub(super) fn complex_shape<const RANK: usize>(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    split(cx, RANK)?;
+    outer_dims(cx, RANK)?;
     cx.set(0, cx.shape(0).clone());
     Ok(())
 }
@@ -113,15 +107,16 @@ pub(super) fn real_shape<const RANK: usize, const FORWARD: bool>(
             format!("it has {n} lengths: give one for each of the {RANK} transformed dimensions"),
         ));
     }
-    let Some((outer, inner)) = split(cx, RANK)? else {
+    let (Some(outer), Some(dims)) = (outer_dims(cx, RANK)?, cx.shape(0).dims()) else {
         return Ok(());
     };
+    let (outer, inner) = dims.split_at(outer);
     let Some(lengths) = cx.ints(1) else {
         cx.set(0, Shape::of_rank(outer.len() + RANK));
         return Ok(());
     };
-    let mut dims = outer;
-    for (i, (&length, own)) in lengths.iter().zip(inner).enumerate() {
+    let mut dims = outer.to_vec();
+    for (i, (&length, own)) in lengths.iter().zip(inner.to_vec()).enumerate() {
         let length = usize::try_from(length).map_err(|_| {
             invalid_value(
                 1,

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bytemuck::Pod;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
 use thalweg_cpu::parallel::Disjoint;
+use thalweg_cpu::scratch::{Scratch, for_lanes, lanes_scratch};
 use thalweg_cpu::thread_pool::ThreadPool;
 use thalweg_device::{KernelCx, KernelError};
 use thalweg_tensor::num_complex::Complex;
@@ -36,7 +38,7 @@ impl Real for f64 {
 
 /// A transform along one dimension.
 pub(super) struct Axis<T: Real> {
-    pub(super) fft: Arc<dyn Fft<T>>,
+    fft: Arc<dyn Fft<T>>,
     /// Elements of a line.
     len: usize,
     /// Elements between neighbours of a line.
@@ -45,7 +47,7 @@ pub(super) struct Axis<T: Real> {
 
 impl<T: Real> Axis<T>
 where
-    Complex<T>: Element,
+    Complex<T>: Element + Pod,
 {
     fn new(planner: &mut FftPlanner<T>, forward: bool, len: usize, step: usize) -> Axis<T> {
         let direction = match forward {
@@ -77,13 +79,15 @@ where
         lines.saturating_add(self.fft.get_inplace_scratch_len())
     }
 
-    /// Transforms all lines of `data`; `rooms` is memory of [`Axis::room`] elements for each thread.
-    pub(super) fn run(&self, pool: &ThreadPool, data: &mut [Complex<T>], rooms: &mut [Complex<T>]) {
+    /// Transforms all lines of `data`, with the memory of a plan.
+    pub(super) fn run(&self, pool: &ThreadPool, data: &mut [Complex<T>], memory: &mut [u8]) {
         let (len, step) = (self.len, self.step);
         let blocks = data.len() / (len * step);
         let groups = step.div_ceil(COLUMNS);
         let data = Disjoint::new(data);
-        over_tasks(pool, blocks * groups, self.room(), rooms, &|task, room| {
+        let lane = Scratch::bytes::<Complex<T>>(self.room());
+        for_lanes(pool, blocks * groups, memory, lane, &|task, bytes| {
+            let room = Scratch::new(bytes).take::<Complex<T>>(self.room());
             let (block, column) = (task / groups, task % groups * COLUMNS);
             let width = COLUMNS.min(step - column);
             let start = block * len * step + column;
@@ -114,25 +118,6 @@ where
     }
 }
 
-/// Runs `body(i, room)` for `0..count` on the threads of a pool, each with its own `room` elements of `rooms`.
-pub(super) fn over_tasks<T: Send>(
-    pool: &ThreadPool,
-    count: usize,
-    room: usize,
-    rooms: &mut [T],
-    body: &(dyn Fn(usize, &mut [T]) + Sync),
-) {
-    let threads = pool.threads().clamp(1, count.max(1));
-    let rooms = Disjoint::new(rooms);
-    pool.parallel_for(threads, &|thread| {
-        // SAFETY: each thread's part is its own.
-        let own = unsafe { rooms.slice(thread * room, room) };
-        for i in (thread..count).step_by(threads) {
-            body(i, own);
-        }
-    });
-}
-
 /// Numbers that a plan keeps for each element of a line, at most: two tables of a transform of twice the length.
 const PLAN_NUMBERS: usize = 6;
 
@@ -152,13 +137,13 @@ pub(super) struct Transforms<T: Real> {
 /// The plans of a node's transforms.
 pub(super) struct Planned<T: Real> {
     pub(super) axes: Vec<Axis<T>>,
-    pub(super) row: Option<Axis<T>>,
+    row: Option<Axis<T>>,
     _taken: Reservation,
 }
 
 impl<T: Real> Transforms<T>
 where
-    Complex<T>: Element,
+    Complex<T>: Element + Pod,
 {
     pub(super) fn new(
         lengths: &[usize],
@@ -195,27 +180,40 @@ where
 
 impl<T: Real> Planned<T>
 where
-    Complex<T>: Element,
+    Complex<T>: Element + Pod,
 {
+    /// For each of `count` rows: fills it, transforms it, and passes it on.
+    pub(super) fn each_row(
+        &self,
+        pool: &ThreadPool,
+        count: usize,
+        memory: &mut [u8],
+        fill: &(dyn Fn(usize, &mut [Complex<T>]) + Sync),
+        pass: &(dyn Fn(usize, &[Complex<T>]) + Sync),
+    ) {
+        let Some(row) = &self.row else { return };
+        let lane = Scratch::bytes::<Complex<T>>(self.row_room());
+        for_lanes(pool, count, memory, lane, &|i, bytes| {
+            let room = Scratch::new(bytes).take::<Complex<T>>(self.row_room());
+            let (whole, room) = room.split_at_mut(row.len);
+            fill(i, whole);
+            row.fft.process_with_scratch(whole, room);
+            pass(i, whole);
+        });
+    }
+
     /// Elements of memory that a thread needs for rows: a row, and memory of its transform.
-    pub(super) fn row_room(&self) -> usize {
+    fn row_room(&self) -> usize {
         let of = |row: &Axis<T>| row.len.saturating_add(row.room());
         self.row.as_ref().map_or(0, of)
     }
 
-    /// Memory for all threads, after `first` elements.
-    pub(super) fn memory(
-        &self,
-        first: usize,
-        cx: &KernelCx<'_>,
-    ) -> Result<AccountedVec<Complex<T>>, KernelError> {
+    /// Memory of all threads.
+    pub(super) fn memory(&self, cx: &KernelCx<'_>) -> Result<AccountedVec<u8>, KernelError> {
         let rooms = self.axes.iter().map(Axis::room);
         let room = rooms.max().unwrap_or(0).max(self.row_room());
-        let all = room.saturating_mul(cx.pool().threads().max(1));
-        AccountedVec::filled(
-            all.saturating_add(first),
-            Complex::default(),
-            cx.cpu().memory(),
-        )
+        let threads = cx.pool().threads();
+        let bytes = lanes_scratch(threads, threads, Scratch::bytes::<Complex<T>>(room));
+        AccountedVec::filled(bytes, 0, cx.cpu().memory())
     }
 }

@@ -1,5 +1,6 @@
 //! Kernels of Fourier transforms.
 
+use bytemuck::Pod;
 use thalweg_cpu::parallel::{Disjoint, for_chunks};
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::Element;
@@ -7,8 +8,9 @@ use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::shape::elements;
 
 use super::define::half;
-use super::plan::{NO_LENGTHS, Real, Transforms, over_tasks};
+use super::plan::{NO_LENGTHS, Real, Transforms};
 use crate::support::elementwise::CHUNK;
+use crate::support::tensors::AccountedVec;
 
 /// Estimated nanoseconds: a few for each element and factor of two of its line.
 fn cost(elements: usize, lengths: &[usize]) -> u64 {
@@ -23,7 +25,7 @@ pub(super) fn complex<T: Real>(
     forward: bool,
 ) -> Result<Prepared, KernelError>
 where
-    Complex<T>: Element,
+    Complex<T>: Element + Pod,
 {
     let dims = p.dims(0);
     if elements(dims) == 0 {
@@ -35,10 +37,10 @@ where
     Ok(Prepared::new(0, move |cx| {
         let (x, out) = (cx.input::<Complex<T>>(0)?, cx.output::<Complex<T>>(0)?);
         let planned = transforms.planned(cx)?;
-        let mut rooms = planned.memory(0, cx)?;
+        let mut memory = planned.memory(cx)?;
         out.copy_from_slice(x);
         for axis in &planned.axes {
-            axis.run(cx.pool(), out, &mut rooms);
+            axis.run(cx.pool(), out, &mut memory);
         }
         if !forward {
             for_chunks(cx.pool(), out, CHUNK, &|_, out| {
@@ -101,7 +103,7 @@ fn lengths(p: &Prepare<'_>) -> Result<Vec<usize>, KernelError> {
 /// Kernel of a transform of real numbers to the half of their spectrum.
 pub(super) fn forward<T: Real>(p: &Prepare<'_>) -> Result<Prepared, KernelError>
 where
-    Complex<T>: Element,
+    Complex<T>: Element + Pod,
 {
     let lengths = lengths(p)?;
     if p.outputs[0].elements() == 0 || p.inputs[0].elements() == 0 {
@@ -114,27 +116,20 @@ where
     Ok(Prepared::new(0, move |cx| {
         let (x, out) = (cx.input::<T>(0)?, cx.output::<Complex<T>>(0)?);
         let planned = transforms.planned(cx)?;
-        let row = planned.row.as_ref().ok_or(NO_LENGTHS)?;
-        let mut rooms = planned.memory(0, cx)?;
+        let mut memory = planned.memory(cx)?;
         let spectra = Disjoint::new(out);
-        over_tasks(
-            cx.pool(),
-            rows.count(),
-            planned.row_room(),
-            &mut rooms,
-            &|i, room| {
-                let (whole, room) = room.split_at_mut(len);
-                for (to, &x) in whole.iter_mut().zip(&x[rows.start(i)..]) {
-                    *to = Complex::new(x, T::from(0.0f32));
-                }
-                row.fft.process_with_scratch(whole, room);
-                // SAFETY: each row belongs to one task.
-                let own = unsafe { spectra.slice(i * half(len), half(len)) };
-                own.copy_from_slice(&whole[..half(len)]);
-            },
-        );
+        let fill = |i: usize, whole: &mut [Complex<T>]| {
+            for (to, &x) in whole.iter_mut().zip(&x[rows.start(i)..]) {
+                *to = Complex::new(x, T::from(0.0f32));
+            }
+        };
+        planned.each_row(cx.pool(), rows.count(), &mut memory, &fill, &|i, whole| {
+            // SAFETY: each row belongs to one task.
+            let own = unsafe { spectra.slice(i * half(len), half(len)) };
+            own.copy_from_slice(&whole[..half(len)]);
+        });
         for axis in &planned.axes {
-            axis.run(cx.pool(), out, &mut rooms);
+            axis.run(cx.pool(), out, &mut memory);
         }
         Ok(())
     })
@@ -144,7 +139,7 @@ where
 /// Kernel of a transform to real numbers from the half of their spectrum.
 pub(super) fn inverse<T: Real>(p: &Prepare<'_>) -> Result<Prepared, KernelError>
 where
-    Complex<T>: Element,
+    Complex<T>: Element + Pod,
 {
     let lengths = lengths(p)?;
     if p.outputs[0].elements() == 0 || p.inputs[0].elements() == 0 {
@@ -159,32 +154,25 @@ where
     Ok(Prepared::new(0, move |cx| {
         let (x, out) = (cx.input::<Complex<T>>(0)?, cx.output::<T>(0)?);
         let planned = transforms.planned(cx)?;
-        let row = planned.row.as_ref().ok_or(NO_LENGTHS)?;
-        let mut memory = planned.memory(spectra, cx)?;
-        let (work, rooms) = memory.split_at_mut(spectra);
-        for_chunks(cx.pool(), work, half(len), &|i, to| {
+        let mut memory = planned.memory(cx)?;
+        let mut work = AccountedVec::filled(spectra, Complex::default(), cx.cpu().memory())?;
+        for_chunks(cx.pool(), &mut work, half(len), &|i, to| {
             to.copy_from_slice(&x[rows.start(i)..][..half(len)]);
         });
         for axis in &planned.axes {
-            axis.run(cx.pool(), work, rooms);
+            axis.run(cx.pool(), &mut work, &mut memory);
         }
         let out = Disjoint::new(out);
-        over_tasks(
-            cx.pool(),
-            rows.count(),
-            planned.row_room(),
-            rooms,
-            &|i, room| {
-                let (whole, room) = room.split_at_mut(len);
-                fill_spectrum(&work[i * half(len)..][..half(len)], whole);
-                row.fft.process_with_scratch(whole, room);
-                // SAFETY: each row belongs to one task.
-                let own = unsafe { out.slice(i * len, len) };
-                for (to, x) in own.iter_mut().zip(whole) {
-                    *to = x.re * scale;
-                }
-            },
-        );
+        let fill = |i: usize, whole: &mut [Complex<T>]| {
+            fill_spectrum(&work[i * half(len)..][..half(len)], whole);
+        };
+        planned.each_row(cx.pool(), rows.count(), &mut memory, &fill, &|i, whole| {
+            // SAFETY: each row belongs to one task.
+            let own = unsafe { out.slice(i * len, len) };
+            for (to, x) in own.iter_mut().zip(whole) {
+                *to = x.re * scale;
+            }
+        });
         Ok(())
     })
     .with_cost(cost))

@@ -1,6 +1,6 @@
 //! Moves nodes that cannot run on their GPU to the host's CPU, before the graph is cut.
 
-use thalweg_device::{Body, Device, DeviceType};
+use thalweg_device::{Body, Device, DeviceType, gpus_compute};
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::{FEED, Simplified, known};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
@@ -114,9 +114,9 @@ fn shape_reason(
         },
     }
     let inputs = || node.inputs.iter().filter_map(|&i| graph.fact(i));
-    let strings = |f: &thalweg_graph::Fact| f.dtype == DType::String;
-    if node.outputs.iter().any(strings) || inputs().any(strings) {
-        return Some("a GPU takes no strings");
+    let on_hosts = |f: &thalweg_graph::Fact| !gpus_compute(f.dtype);
+    if node.outputs.iter().any(on_hosts) || inputs().any(on_hosts) {
+        return Some("a GPU takes no strings and no complex numbers");
     }
     // A constant that waits for something is sent, and then no constant where it is received.
     let is_sent = |o: &OutputId| {

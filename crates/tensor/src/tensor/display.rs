@@ -17,11 +17,14 @@ impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{} ", self.dtype, self.shape())?;
         let mut list = f.debug_list();
-        dispatch!(self.dtype, PLAIN, T => {
+        dispatch!(self.dtype, COMPLEX, T => {
+            let shown = self.as_slice::<T>().unwrap_or(&[]).iter().take(MAX_SHOWN);
+            shown.for_each(|z| { list.entry(&format_args!("{z}")); });
+        }, else dispatch!(self.dtype, PLAIN, T => {
             list.entries(self.as_slice::<T>().unwrap_or(&[]).iter().take(MAX_SHOWN));
         }, else {
             list.entries(self.as_strings().unwrap_or(&[]).iter().take(MAX_SHOWN).map(|s| String::from_utf8_lossy(s)));
-        });
+        }));
         list.finish()?;
         if self.len() > MAX_SHOWN {
             write!(f, " and {} more", self.len() - MAX_SHOWN)?;

@@ -51,6 +51,8 @@ fn wrong_reads_are_errors_with_advice() {
 fn prints_a_few_elements() {
     assert_eq!(Tensor::from([1i64, 2]).to_string(), "i64[2] [1, 2]");
     assert_eq!(Tensor::from("hi").to_string(), "string[] [\"hi\"]");
+    let turned = crate::num_complex::Complex::new(1.0f32, -2.5);
+    assert_eq!(Tensor::scalar(turned).to_string(), "c64[] [1-2.5i]");
     let long = Tensor::from(vec![0u8; 10]);
     assert!(long.to_string().ends_with("and 2 more"), "{long}");
 }

@@ -1,18 +1,17 @@
-//! Linear algebra on matrices of complex numbers, in row-major order. What is called a transpose of real matrices is here
+//! Orthogonal decompositions of matrices of complex numbers, in row-major order. What is called a transpose of real matrices is here
 //! the transpose of the conjugates.
 //!
 //! ```
+//! use thalweg_cpu::linalg::complex::schur;
 //! use thalweg_tensor::num_complex::Complex;
-//! use thalweg_cpu::linalg::complex::cholesky;
 //!
+//! // A quarter turn has the eigenvalues i and -i.
 //! let one = Complex::from(1.0);
-//! let a = [one * 2.0, -Complex::i(), Complex::i(), one];
-//! let mut l = [Complex::ZERO; 4];
-//! assert!(cholesky(2, &a, &mut l));
-//! assert!((l[2] - Complex::i() / 2f64.sqrt()).norm() < 1e-15);
+//! let (mut t, mut u) = ([Complex::ZERO, -one, one, Complex::ZERO], [Complex::ZERO; 4]);
+//! assert!(schur(2, &mut t, &mut u));
+//! assert!((t[0] + t[3]).norm() < 1e-15 && (t[0] * t[3] - one).norm() < 1e-15);
 //! ```
 
-mod factors;
 mod jacobi;
 mod qr;
 mod schur;
@@ -21,7 +20,6 @@ mod svd;
 mod tests;
 mod vectors;
 
-pub use factors::{cholesky, lu, solve_triangular};
 pub use jacobi::hermitian_eigen;
 pub use qr::{qr, qr_scratch};
 pub use schur::{MatrixFunction, eigenvectors, schur};

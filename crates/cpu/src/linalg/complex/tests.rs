@@ -2,7 +2,8 @@
 
 use super::vectors::C;
 use super::*;
-use crate::linalg::{Svd, Triangle};
+use crate::isa::Isa;
+use crate::linalg::{Svd, Triangle, cholesky, lu, solve_triangular};
 use crate::qr::Qr;
 
 /// A matrix of numbers that a seed determines.
@@ -44,13 +45,14 @@ fn sizes() -> impl Iterator<Item = (usize, usize)> {
 
 #[test]
 fn factors_give_the_matrix_and_solve_its_systems() {
+    let isa = Isa::detect();
     for n in 1..7 {
         for seed in 0..20 {
             let b = matrix(n, n, seed);
             let mut a = product(n, n, &b, &adjoint(n, &b));
             a.iter_mut().step_by(n + 1).for_each(|x| *x += 1.0);
             let mut l = vec![C::ZERO; n * n];
-            assert!(cholesky(n, &a, &mut l));
+            assert!(cholesky(isa, n, &a, &mut l));
             assert!(close(&product(n, n, &l, &adjoint(n, &l)), &a));
             let mut x = matrix(n, 2, seed + 1);
             let right = x.clone();
@@ -61,8 +63,9 @@ fn factors_give_the_matrix_and_solve_its_systems() {
                 adjoint: false,
                 unit: false,
             };
-            solve_triangular(lower, &l, &mut x);
+            solve_triangular(isa, lower, &l, &mut x);
             solve_triangular(
+                isa,
                 Triangle {
                     adjoint: true,
                     ..lower
@@ -72,7 +75,7 @@ fn factors_give_the_matrix_and_solve_its_systems() {
             );
             assert!(close(&product(n, n, &a, &x), &right));
             let (mut factors, mut rows) = (b.clone(), b.clone());
-            lu(n, &mut factors, &mut |i, j| {
+            lu(isa, n, &mut factors, &mut |i, j| {
                 (0..n).for_each(|k| rows.swap(i * n + k, j * n + k))
             });
             let part = |lower: bool| -> Vec<C> {
