@@ -10,7 +10,7 @@ use crate::op::Effect;
 
 /// One level of control flow around a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Level {
+pub(super) enum Level {
     /// Inside the loop frame of this name.
     Frame(String),
     /// Behind the Switch on this value, on this side.
@@ -24,6 +24,9 @@ type Context = u32;
 
 /// The context of nodes that run exactly once.
 const ROOT: Context = 0;
+
+/// The deepest nesting of loops whose frames are told apart by all their values.
+const MAX_FRAME_DEPTH: usize = 16;
 
 /// The context of each node. A node outside of all frames and branches runs exactly once.
 ///
@@ -42,13 +45,32 @@ impl Contexts {
     /// Computes the contexts of the nodes in `order`, a topological order but for the back edges of
     /// loops.
     pub fn new(data: &GraphData, order: &[NodeId]) -> Contexts {
+        let mut parents = FxHashMap::default();
+        // A frame is as deep as the deepest value that comes into it; each turn finds one more level.
+        for _ in 0..MAX_FRAME_DEPTH {
+            let (contexts, found) = Contexts::within(data, order, &parents);
+            if found == parents {
+                return contexts;
+            }
+            parents = found;
+        }
+        Contexts::within(data, order, &parents).0
+    }
+
+    /// Computes the contexts with these levels around frames, by name, and returns the levels that it found.
+    fn within(
+        data: &GraphData,
+        order: &[NodeId],
+        parents: &FxHashMap<String, Vec<Level>>,
+    ) -> (Contexts, FxHashMap<String, Vec<Level>>) {
         let mut all = Contexts {
             contexts: vec![(ROOT, Level::Unknown)],
             ..Contexts::default()
         };
+        let mut found: FxHashMap<String, Vec<Level>> = FxHashMap::default();
         let flows = |id: &NodeId| data.node(*id).op.effect == Effect::Flow;
         if !order.iter().any(flows) {
-            return all;
+            return (all, found);
         }
         all.by_node = vec![ROOT; data.len()];
         let mut seen = vec![false; data.len()];
@@ -73,18 +95,49 @@ impl Contexts {
             };
             let mut context = controls.iter().fold(around, |a, &b| all.both(a, b));
             if name(node) == ENTER {
-                let frame = Level::Frame(node.attrs.str("frame_name").to_owned());
-                context = all.inside(context, frame);
+                let frame = node.attrs.str("frame_name");
+                let known = parents.get(frame);
+                let known = known.map_or(ROOT, |levels| all.context(levels));
+                context = all.both(context, known);
+                let deepest = found.entry(frame.to_owned()).or_default();
+                let levels: Vec<Level> = all.levels_of(context).into_iter().cloned().collect();
+                if levels.len() > deepest.len() {
+                    *deepest = levels;
+                }
+                context = all.inside(context, Level::Frame(frame.to_owned()));
             }
             all.by_node[id.index()] = context;
             seen[id.index()] = true;
         }
-        all
+        (all, found)
+    }
+
+    /// The context of these levels.
+    fn context(&mut self, levels: &[Level]) -> Context {
+        levels
+            .iter()
+            .fold(ROOT, |at, level| self.inside(at, level.clone()))
     }
 
     /// `true` if a node may run never or many times, or is a control-flow node itself.
     pub fn in_control_flow(&self, node: &Node, id: NodeId) -> bool {
         node.op.effect == Effect::Flow || self.by_node.get(id.index()).is_some_and(|&c| c != ROOT)
+    }
+
+    /// The levels around a node, outermost first.
+    pub(super) fn levels(&self, id: NodeId) -> SmallVec<[&Level; 4]> {
+        self.levels_of(self.by_node.get(id.index()).copied().unwrap_or(ROOT))
+    }
+
+    fn levels_of(&self, mut at: Context) -> SmallVec<[&Level; 4]> {
+        let mut levels = SmallVec::new();
+        while at != ROOT {
+            let (around, level) = &self.contexts[at as usize];
+            levels.push(level);
+            at = *around;
+        }
+        levels.reverse();
+        levels
     }
 
     /// The context in which an output has a value.
@@ -163,6 +216,6 @@ impl Contexts {
 
 /// The name of a node's op; for an op on references, the name of the op on handles: RefSwitch is a
 /// Switch.
-fn name(node: &Node) -> &'static str {
+pub(super) fn name(node: &Node) -> &'static str {
     node.op.on_handles.unwrap_or(node.op.name)
 }

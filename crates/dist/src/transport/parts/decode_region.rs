@@ -33,7 +33,9 @@ impl PartDecoder<'_> {
             let fact = fact.ok_or_else(|| refused("an input does not exist"))?;
             // A known value of the argument need not hold in a branch.
             let fact = fact.clone().without_value();
-            body.push_argument(self.graph.node(input.node), &fact);
+            let source = self.graph.node(input.node);
+            let name = source.name.clone();
+            body.push_argument(name, source, &fact);
         }
         let inside = PartDecoder {
             count: body.graph.len() + message.node.len(),

@@ -17,18 +17,18 @@ pub struct RegionBody {
 }
 
 impl RegionBody {
-    /// Adds an argument with this fact; `source` is the node whose value it is. Arguments must come
+    /// Adds an argument of this name with this fact; `source` is the node whose value it is. Arguments must come
     /// before all other nodes.
-    pub fn push_argument(&mut self, source: &Node, fact: &Fact) -> NodeId {
+    pub fn push_argument(&mut self, name: String, source: &Node, fact: &Fact) -> NodeId {
         let mut attrs = Attrs::default();
         attrs.set("T", Attr::Type(fact.dtype));
         attrs.set("index", Attr::Int(self.arguments.len() as i64));
         self.arguments.push(Port {
-            name: source.name.clone(),
+            name: name.clone(),
             dtype: fact.dtype,
         });
         self.graph.push(Node {
-            name: source.name.clone(),
+            name,
             op: &ARGUMENT,
             inputs: SmallVec::new(),
             controls: SmallVec::new(),

@@ -27,6 +27,15 @@ pub(super) struct RegionExtractor<'a> {
     pub regions: usize,
 }
 
+/// The name of the node that stands for an output in the body of a function.
+pub(super) fn output_node_name(graph: &GraphData, output: OutputId) -> String {
+    let source = graph.node(output.node);
+    match output.index {
+        0 => source.name.clone(),
+        n => format!("{}_{n}", source.name),
+    }
+}
+
 impl RegionExtractor<'_> {
     /// The output of the new graph for an output of the old one.
     pub(super) fn value(&self, old: OutputId) -> OutputId {
@@ -38,19 +47,23 @@ impl RegionExtractor<'_> {
     }
 
     /// Adds a node, on the device of an old one.
-    fn push(&mut self, old: NodeId, node: Node) -> NodeId {
+    pub(super) fn push(&mut self, old: NodeId, node: Node) -> NodeId {
         self.devices.push(self.simplified.devices[old.index()]);
         self.out.push(node)
     }
 
     /// The node on whose device a region runs: the source of a resource that it uses, or else its
     /// first node. A handle does not leave its device, so all resources must be on one.
-    fn device_node(&self, region: &Region<'_>, first: NodeId) -> Result<NodeId, GraphError> {
+    pub(super) fn device_node(
+        &self,
+        inputs: &[OutputId],
+        first: NodeId,
+    ) -> Result<NodeId, GraphError> {
         let is_handle = |o: &&OutputId| {
             let fact = self.simplified.graph.fact(**o);
             fact.is_some_and(|f| f.dtype == DType::Resource)
         };
-        let mut handles = region.from.iter().filter(is_handle).map(|o| o.node);
+        let mut handles = inputs.iter().filter(is_handle).map(|o| o.node);
         let Some(one) = handles.next() else {
             return Ok(first);
         };
@@ -93,7 +106,7 @@ impl RegionExtractor<'_> {
         let mut region = Region::new(graph);
         // Arguments come first, so that numbers ascend.
         region.take_inputs(members, inside);
-        let beside = self.device_node(&region, members[0])?;
+        let beside = self.device_node(&region.from, members[0])?;
         region.take_nodes(members, inside);
         let leaving = self.leaving(group, members);
         // No function of a file has such a name.
@@ -177,7 +190,8 @@ impl<'a> Region<'a> {
             let Some(fact) = graph.fact(input) else {
                 continue;
             };
-            let node = self.body.push_argument(graph.node(input.node), fact);
+            let name = output_node_name(graph, input);
+            let node = self.body.push_argument(name, graph.node(input.node), fact);
             self.here.insert(input, OutputId { node, index: 0 });
             self.from.push(input);
         }
@@ -253,7 +267,7 @@ impl<'a> Region<'a> {
 }
 
 /// These nodes, each once, by number.
-fn distinct(nodes: impl Iterator<Item = NodeId>) -> SmallVec<[NodeId; 2]> {
+pub(super) fn distinct(nodes: impl Iterator<Item = NodeId>) -> SmallVec<[NodeId; 2]> {
     let mut nodes: SmallVec<[NodeId; 2]> = nodes.collect();
     nodes.sort();
     nodes.dedup();

@@ -2,9 +2,14 @@
 //! function.
 
 mod body;
+mod branches;
+mod calls;
+mod copied;
 mod extractor;
 mod hoisted_reads;
+mod loops;
 mod op;
+mod structured;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,13 +27,16 @@ use crate::node::{Node, NodeId};
 use crate::op::FindOp;
 use crate::simplified::Simplified;
 pub use body::RegionBody;
+use copied::CallOps;
 use extractor::RegionExtractor;
 use hoisted_reads::{RegionNodes, hoist_reads};
 pub use op::REGION;
+use structured::{Form, Part, Parts};
 
-/// Collapses each region into one node. A region is a connected set of nodes that may run never or
-/// many times, with all nodes on paths that leave the region and come back. The region itself
-/// becomes a function of the library. With `find`, which finds an op by its name, regions and calls of functions take the
+/// Collapses each region into one node. A region is a loop or the branches of a value, which become a `While` or an `If`
+/// where they have the form that TensorFlow's `while_loop` and `cond` build. Other nodes that may run never or many times
+/// form connected regions, with all nodes on paths that leave a region and come back; each becomes a function that is
+/// interpreted. With `find`, which finds an op by its name, regions and calls of functions take the
 /// values of variables on other devices that they only read.
 ///
 /// # Errors
@@ -51,7 +59,12 @@ pub fn collapse(
     if !flows.contains(&true) && !hoisted {
         return Ok(simplified);
     }
-    let mut group = groups(graph, &flows);
+    let ops = find.and_then(CallOps::new);
+    let parts = match ops {
+        Some(_) => Parts::find(&simplified, &contexts).parts,
+        None => Vec::new(),
+    };
+    let mut group = groups(graph, &flows, &parts);
     let mut members: FxHashMap<usize, Vec<NodeId>> = FxHashMap::default();
     for id in graph.ids() {
         members.entry(group[id.index()]).or_default().push(id);
@@ -72,6 +85,13 @@ pub fn collapse(
     }
     let graph = &simplified.graph;
     let is_region = |g: usize| members[&g].iter().any(is_flow);
+    // A part that a group has to share with other nodes is interpreted with them.
+    let whole = parts.iter().filter_map(|part| {
+        let group = group[part.members.first()?.index()];
+        let structured = !matches!(part.form, Form::Unstructured);
+        (structured && members[&group] == part.members).then_some((group, part))
+    });
+    let whole: FxHashMap<usize, &Part> = whole.collect();
     let mut extractor = RegionExtractor {
         fetched: simplified.fetches.iter().copied().collect(),
         group: &group,
@@ -83,6 +103,11 @@ pub fn collapse(
         regions: 0,
     };
     for g in order(graph, &group, &members) {
+        if let (Some(part), Some(ops)) = (whole.get(&g), ops)
+            && extractor.call(part, ops)?
+        {
+            continue;
+        }
         match is_region(g) {
             true => extractor.region(g, &members[&g])?,
             false => extractor.node(members[&g][0]),
@@ -113,11 +138,19 @@ fn sources(node: &Node) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// The number of each node's group. The graph of groups has no cycle.
-fn groups(graph: &GraphData, flows: &[bool]) -> Vec<usize> {
+fn groups(graph: &GraphData, flows: &[bool], parts: &[Part]) -> Vec<usize> {
     let mut together = UnionFind::<usize>::new(graph.len());
+    let mut structured = vec![false; graph.len()];
+    for part in parts.iter().filter(|p| !matches!(p.form, Form::Unstructured)) {
+        for member in &part.members {
+            structured[member.index()] = true;
+            together.union(part.members[0].index(), member.index());
+        }
+    }
+    let interpreted = |node: usize| flows[node] && !structured[node];
     for (id, node) in graph.nodes() {
         for source in sources(node).filter(|&s| s < flows.len()) {
-            if flows[id.index()] && flows[source] {
+            if interpreted(id.index()) && interpreted(source) {
                 together.union(id.index(), source);
             }
         }

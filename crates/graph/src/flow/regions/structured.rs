@@ -1,0 +1,230 @@
+//! Structured control flow: the loops and conditionals that TensorFlow's `while_loop`, `cond` and their gradients build,
+//! found in a graph of Switch and Merge.
+//!
+//! A *part* is one loop, or the branches of one value. Each part that has the expected form becomes a `While` or an `If`.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::branches::Branches;
+use super::loops::Loop;
+use crate::data::GraphData;
+use crate::flow::contexts::{Contexts, Level};
+use crate::flow::ops::{EXIT, MERGE, SWITCH};
+use crate::node::{NodeId, OutputId};
+use crate::simplified::Simplified;
+
+/// The node or value that a part belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    /// The loop of this frame.
+    Loop(String),
+    /// The branches of this value.
+    Branches(OutputId),
+}
+
+/// The number of a part.
+pub(super) type PartId = u32;
+
+/// A set of nodes that becomes one call.
+pub(super) struct Part {
+    key: Key,
+    /// The nodes, by number.
+    pub(super) members: Vec<NodeId>,
+    /// The parts that it depends on.
+    after: BTreeSet<PartId>,
+    /// Its form.
+    pub(super) form: Form,
+}
+
+/// The form of a part.
+pub(super) enum Form {
+    /// None that can be called: the interpreter runs the nodes.
+    Unstructured,
+    /// A loop.
+    Loop(Loop),
+    /// Branches.
+    Branches(Branches),
+}
+
+/// The parts of a graph.
+pub(super) struct Parts<'a> {
+    pub(super) graph: &'a GraphData,
+    contexts: &'a Contexts,
+    /// By node: the part that it belongs to.
+    part_of: Vec<Option<PartId>>,
+    pub(super) parts: Vec<Part>,
+}
+
+impl<'a> Parts<'a> {
+    /// Finds the parts of a graph and their forms.
+    pub(super) fn find(simplified: &'a Simplified, contexts: &'a Contexts) -> Parts<'a> {
+        let graph = &simplified.graph;
+        let mut parts = Parts {
+            graph,
+            contexts,
+            part_of: vec![None; graph.len()],
+            parts: Vec::new(),
+        };
+        parts.assign();
+        let fetched = simplified.fetches.iter().copied().collect();
+        let forms: Vec<Form> = (0..parts.parts.len() as PartId)
+            .map(|part| parts.form(part, &fetched))
+            .collect();
+        for (part, form) in parts.parts.iter_mut().zip(forms) {
+            part.form = form;
+        }
+        parts.drop_split_branches();
+        parts
+    }
+
+    /// The part of a node.
+    pub(super) fn part_of(&self, node: NodeId) -> Option<PartId> {
+        self.part_of.get(node.index()).copied().flatten()
+    }
+
+    /// The side of the branches of `on` on which an output has a value.
+    pub(super) fn side(&self, on: OutputId, output: OutputId) -> Option<u32> {
+        let node = self.graph.node(output.node);
+        match self.contexts.levels(output.node).first() {
+            Some(Level::Branch(value, side)) if *value == on => Some(*side),
+            None if node.op.name == SWITCH && node.inputs.get(1) == Some(&on) => Some(output.index),
+            _ => None,
+        }
+    }
+
+    /// `true` if a node belongs to a part of the branches of `on`.
+    pub(super) fn is_branch_of(&self, node: NodeId, on: OutputId) -> bool {
+        let part = self.part_of(node).map(|p| &self.parts[p as usize]);
+        part.is_some_and(|p| p.key == Key::Branches(on))
+    }
+
+    /// The levels around a node, outermost first.
+    pub(super) fn levels(&self, node: NodeId) -> SmallVec<[&'a Level; 4]> {
+        self.contexts.levels(node)
+    }
+
+    /// Assigns nodes to parts. A part is cut where a node depends on its results: the gradient of a conditional is in
+    /// the same branches as the conditional, but it comes after it.
+    fn assign(&mut self) {
+        // By node outside of all parts: the parts that it depends on.
+        let mut after: Vec<BTreeSet<PartId>> = vec![BTreeSet::new(); self.graph.len()];
+        let mut latest: FxHashMap<Key, PartId> = FxHashMap::default();
+        for (id, node) in self.graph.nodes() {
+            let mut before = BTreeSet::new();
+            let inputs = node.inputs.iter().map(|i| i.node);
+            for source in inputs.chain(node.controls.iter().copied()) {
+                // The way back of a loop stays inside of it.
+                if source >= id {
+                    continue;
+                }
+                match self.part_of(source) {
+                    Some(part) => {
+                        before.insert(part);
+                    }
+                    None => before.extend(&after[source.index()]),
+                }
+            }
+            let Some(key) = self.key(id) else {
+                after[id.index()] = before;
+                continue;
+            };
+            let free = |part: &PartId| {
+                let mut others = before.iter().filter(|&p| p != part);
+                matches!(key, Key::Loop(_)) || !others.any(|&p| self.depends(p, *part))
+            };
+            let part = latest.get(&key).copied().filter(free);
+            let part = part.unwrap_or_else(|| {
+                self.parts.push(Part {
+                    key: key.clone(),
+                    members: Vec::new(),
+                    after: BTreeSet::new(),
+                    form: Form::Unstructured,
+                });
+                self.parts.len() as PartId - 1
+            });
+            latest.insert(key, part);
+            before.remove(&part);
+            self.part_of[id.index()] = Some(part);
+            let part = &mut self.parts[part as usize];
+            part.members.push(id);
+            part.after.append(&mut before);
+        }
+    }
+
+    /// `true` if a part depends on another one.
+    fn depends(&self, part: PartId, on: PartId) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut stack = vec![part];
+        while let Some(at) = stack.pop() {
+            if seen.insert(at) {
+                let after = &self.parts[at as usize].after;
+                if after.contains(&on) {
+                    return true;
+                }
+                stack.extend(after);
+            }
+        }
+        false
+    }
+
+    /// The key of the part of a node; `None` outside of all parts.
+    fn key(&self, id: NodeId) -> Option<Key> {
+        let node = self.graph.node(id);
+        match self.contexts.levels(id).first() {
+            Some(Level::Frame(name)) => Some(Key::Loop(name.clone())),
+            Some(Level::Branch(on, _)) => Some(Key::Branches(*on)),
+            Some(Level::Unknown) => None,
+            None => match (node.op.name, &node.inputs[..]) {
+                (SWITCH, [_, on]) => Some(Key::Branches(*on)),
+                (MERGE, [first, ..]) => match self.key(first.node) {
+                    Some(Key::Branches(on)) => Some(Key::Branches(on)),
+                    _ => None,
+                },
+                _ => None,
+            },
+        }
+    }
+
+    fn form(&self, number: PartId, fetched: &FxHashSet<OutputId>) -> Form {
+        let part = &self.parts[number as usize];
+        let form = match &part.key {
+            Key::Loop(_) => Loop::find(self, &part.members).map(Form::Loop),
+            Key::Branches(on) => {
+                Branches::find(self, number, *on, &part.members).map(Form::Branches)
+            }
+        };
+        let form = form.unwrap_or(Form::Unstructured);
+        // What leaves a branch or a loop other than by a Merge or an Exit has no value where it was not taken.
+        let shown = |o: &&OutputId| self.part_of(o.node) == Some(number);
+        let leaves = |o: &OutputId| self.graph.node(o.node).op.name == self.leaving_op(number);
+        match fetched.iter().filter(shown).all(leaves) {
+            true => form,
+            false => Form::Unstructured,
+        }
+    }
+
+    /// The op by which values leave a part.
+    fn leaving_op(&self, part: PartId) -> &'static str {
+        match self.parts[part as usize].key {
+            Key::Loop(_) => EXIT,
+            Key::Branches(_) => MERGE,
+        }
+    }
+
+    /// Lets the interpreter run all branches of a value where it runs some: their parts may use each other's values.
+    fn drop_split_branches(&mut self) {
+        let unstructured = self
+            .parts
+            .iter()
+            .filter(|p| matches!(p.form, Form::Unstructured));
+        let keys: FxHashSet<Key> = unstructured.map(|p| p.key.clone()).collect();
+        for part in &mut self.parts {
+            if keys.contains(&part.key) {
+                part.form = Form::Unstructured;
+            }
+        }
+    }
+}
