@@ -10,7 +10,7 @@ use thalweg_device::{Collectives, Device, KernelError, Variable};
 use thalweg_graph::{Function, OutputId};
 use thalweg_plan::{Fetch, Plan, SessionError, Store, failed};
 use thalweg_tensor::sync::Unpoisoned;
-use thalweg_tensor::{DType, Dims, Memory, Reservation};
+use thalweg_tensor::{DType, Dims, Memory, Reservation, Shape};
 
 use crate::frame::Frame;
 
@@ -44,7 +44,8 @@ pub(crate) struct CallKey {
 /// The properties of an argument that a function's plan depends on.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ArgumentKey {
-    Value(DType, Dims),
+    /// The dtype of a value, and its shape, or what is known of it.
+    Value(DType, Shape),
     Variable(ByAddress<Variable>),
 }
 

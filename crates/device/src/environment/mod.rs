@@ -44,6 +44,32 @@ pub fn print_to_stderr(line: &str) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
+/// Returns the truth value of a tensor, as If and While take it: a scalar that is not zero, a string or a tensor that is
+/// not empty.
+///
+/// # Errors
+/// [`KernelError::DType`] for a handle.
+///
+/// ```
+/// use thalweg_device::is_true;
+/// use thalweg_tensor::Tensor;
+///
+/// assert!(is_true(&Tensor::scalar(0.5f32))?);
+/// assert!(!is_true(&Tensor::vector(Vec::<i32>::new()))?);
+/// # Ok::<(), thalweg_device::KernelError>(())
+/// ```
+pub fn is_true(value: &Tensor) -> Result<bool, KernelError> {
+    if !value.dims().is_empty() {
+        return Ok(!value.is_empty());
+    }
+    if value.dtype() == DType::String {
+        return Ok(value.as_strings()?.first().is_some_and(|s| !s.is_empty()));
+    }
+    thalweg_tensor::dispatch!(value.dtype(), PLAIN, T => {
+        Ok(value.to_scalar::<T>()? != T::default())
+    }, else Err(KernelError::DType(value.dtype())))
+}
+
 /// The environment that a step offers to its kernels beside their arguments.
 pub trait Environment: Sync {
     /// Calls a function of the graph's library. Handles of variables are resource tensors that hold
@@ -56,6 +82,19 @@ pub trait Environment: Sync {
         &self,
         function: &Func,
         arguments: Vec<Tensor>,
+        live: Option<&[i64]>,
+    ) -> Result<Vec<Tensor>, KernelError>;
+
+    /// Calls a function on its own results for as long as a condition function returns true, and returns the last
+    /// values. With `live`, only the values of these numbers are computed; the others stay as they are.
+    ///
+    /// # Errors
+    /// [`KernelError::Function`], with the error in it; [`KernelError::Invalid`] where the functions do not fit.
+    fn repeat(
+        &self,
+        condition: &Func,
+        body: &Func,
+        values: Vec<Tensor>,
         live: Option<&[i64]>,
     ) -> Result<Vec<Tensor>, KernelError>;
 
@@ -119,6 +158,16 @@ impl Environment for NoStep {
         _: Option<&[i64]>,
     ) -> Result<Vec<Tensor>, KernelError> {
         Err(outside(&format!("function '{}' is called", function.name)))
+    }
+
+    fn repeat(
+        &self,
+        _: &Func,
+        body: &Func,
+        _: Vec<Tensor>,
+        _: Option<&[i64]>,
+    ) -> Result<Vec<Tensor>, KernelError> {
+        Err(outside(&format!("function '{}' is called", body.name)))
     }
 
     fn object(

@@ -1,12 +1,11 @@
 //! If, StatelessIf, Case, StatelessCase, While, StatelessWhile, PartitionedCall, StatefulPartitionedCall, FakeParam.
 
-use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors, is_true};
 use thalweg_graph::op::{
     Arg, AttrDef, Calls, Effect, Gradient, arg, arg_of, args_of, attr, int_attr, list_attr,
     str_attr, type_attr,
 };
 use thalweg_graph::{AttrKind, Func, Infer, InferError, OpDef};
-use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Dims, Tensor};
 
 use super::{gradient, gradient_loop};
@@ -57,19 +56,6 @@ fn function<'a>(cx: &TensorCx<'a>, attr: &'static str) -> Result<&'a Func, Kerne
     cx.attrs()
         .func(attr)
         .ok_or(KernelError::Argument("a function"))
-}
-
-/// Returns the truth value of a tensor: a scalar that is not zero, a string or a tensor that is not empty.
-fn is_true(value: &Tensor) -> Result<bool, KernelError> {
-    if !value.dims().is_empty() {
-        return Ok(!value.is_empty());
-    }
-    if value.dtype() == DType::String {
-        return Ok(value.as_strings()?.first().is_some_and(|s| !s.is_empty()));
-    }
-    thalweg_tensor::dispatch!(value.dtype(), PLAIN, T => {
-        Ok(value.to_scalar::<T>()? != T::default())
-    }, else Err(KernelError::DType(value.dtype())))
 }
 
 /// Calls a function of which only the node's needed outputs are computed; the others are placeholders.
@@ -167,35 +153,10 @@ pub(crate) static STATELESS_CASE: Op = Op {
 };
 
 fn run_while(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    let (cond, body) = (function(cx, "cond")?, function(cx, "body")?);
-    let mut values = arguments(cx, 0)?;
-    loop {
-        let goes_on = cx.environment().call(cond, values.clone(), None)?;
-        let goes_on = goes_on
-            .first()
-            .ok_or(KernelError::Argument("a condition"))?;
-        if !is_true(goes_on)? {
-            return Ok(values);
-        }
-        let unneeded: Vec<(usize, Tensor)> = values
-            .iter()
-            .cloned()
-            .enumerate()
-            .filter(|(i, _)| !cx.attrs().is_live(*i))
-            .collect();
-        let mut next = call(cx, body, std::mem::take(&mut values))?;
-        if next.len() != cx.inputs() {
-            return Err(KernelError::Invalid(format!(
-                "the body of a loop over {} gives {}",
-                counted(cx.inputs(), "value"),
-                next.len()
-            )));
-        }
-        for (i, value) in unneeded {
-            next[i] = value;
-        }
-        values = next;
-    }
+    let (condition, body) = (function(cx, "cond")?, function(cx, "body")?);
+    let live = cx.attrs().live_outputs();
+    cx.environment()
+        .repeat(condition, body, arguments(cx, 0)?, live)
 }
 
 const WHILE_ATTRS: &[AttrDef] = &[

@@ -1,5 +1,6 @@
 //! Calls of functions: each is a step of its own, on the thread that calls.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -7,10 +8,11 @@ use thalweg_device::{KernelError, SharedObject, Variable};
 use thalweg_graph::function::MAX_CALL_DEPTH;
 use thalweg_graph::{Fact, Func, Function, Node, NodeId, OutputId};
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::{ProgramRun, Step};
 use crate::compiled_step::{ArgumentKey, ByAddress, CallKey, CompiledStep, reserve_plan};
+use crate::frame::Frame;
 use thalweg_plan::Fetch;
 use thalweg_plan::SessionError;
 use thalweg_plan::{PlanContext, Request, compile};
@@ -24,61 +26,16 @@ impl ProgramRun<'_> {
         arguments: Vec<Tensor>,
         live: Option<&[i64]>,
     ) -> Result<Vec<Tensor>, KernelError> {
-        let name = &function.name;
-        let Some(function) = self.program.graph.function(name) else {
-            return Err(KernelError::Invalid(format!(
-                "the graph has no function '{name}': define it, or import the library that has it"
-            )));
-        };
-        // Each call takes room on the thread's stack.
-        if self.step.depth >= MAX_CALL_DEPTH {
-            return Err(KernelError::Invalid(format!(
-                "function '{name}' is called inside of {MAX_CALL_DEPTH} others: use a While in place of \
-                 a function that calls itself"
-            )));
-        }
-        // A loop whose functions have no instruction would never check otherwise.
-        if self.check_limits(node).is_err() {
-            return Err(KernelError::Stopped);
-        }
-        check(function, &arguments)?;
-        let variables: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
-            .iter()
-            .map(|a| match a.dtype() {
-                DType::Resource if a.dims().is_empty() => a.object::<Variable>(),
-                _ => None,
-            })
-            .collect();
-        let path = match self.step.context.path {
-            "" => node.name.clone(),
-            outer => format!("{outer}/{}", node.name),
-        };
-        let key = CallKey {
-            function: ByAddress(function.clone()),
-            path,
-            device: self.program.device,
-            fuse: self.step.context.fuse,
-            arguments: arguments
-                .iter()
-                .zip(&variables)
-                .map(|(a, v)| match v {
-                    Some(v) => ArgumentKey::Variable(ByAddress(v.clone())),
-                    None => ArgumentKey::Value(a.dtype(), a.dims().into()),
-                })
-                .collect(),
-            live: live.map(SmallVec::from_slice),
-        };
-        let compiled = match self.step.calls.get(&key) {
-            Some(compiled) => compiled,
-            None => {
-                let runs = function.runs(node.op.calls);
-                let compiled = self.plan(function, &runs, &key, &arguments, &variables);
-                let compiled = Arc::new(compiled.map_err(|e| error_in_function(name, e))?);
-                self.step.calls.keep(key.clone(), compiled)
-            }
-        };
-        let results = self.step_of(&compiled, &key.path, arguments);
-        let results = results.map_err(|e| error_in_function(name, e))?;
+        let function = self.function(function)?;
+        self.check_call(node, function, &arguments)?;
+        let key = self.call_key(node, function, arguments.iter().map(value_key).collect(), live);
+        let compiled = self.compiled_call(node, function, &key)?;
+        let frame = compiled.take_frame(self.step.devices, self.step.context.collectives);
+        let frame = frame.map_err(|e| error_in_function(&function.name, e))?;
+        let mut results = SmallVec::new();
+        let done = self.run_call(&compiled, &frame, &key.path, arguments, &mut results);
+        compiled.return_frame(frame, done.is_ok());
+        done.map_err(|e| error_in_function(&function.name, e))?;
         let mut results = results.into_iter();
         let all = (0i64..).zip(&function.results);
         let all = all.map(
@@ -94,24 +51,103 @@ impl ProgramRun<'_> {
         all.collect()
     }
 
-    /// Compiles a function for arguments like these.
+    /// The function of this name in the graph's library.
+    pub(super) fn function(&self, function: &Func) -> Result<&Arc<Function>, KernelError> {
+        let name = &function.name;
+        self.program.graph.function(name).ok_or_else(|| {
+            KernelError::Invalid(format!(
+                "the graph has no function '{name}': define it, or import the library that has it"
+            ))
+        })
+    }
+
+    /// Checks that a function can be called now with these arguments.
+    pub(super) fn check_call<T: Borrow<Tensor>>(
+        &self,
+        node: &Node,
+        function: &Function,
+        arguments: &[T],
+    ) -> Result<(), KernelError> {
+        // Each call takes room on the thread's stack.
+        if self.step.depth >= MAX_CALL_DEPTH {
+            let name = &function.name;
+            return Err(KernelError::Invalid(format!(
+                "function '{name}' is called inside of {MAX_CALL_DEPTH} others: use a While in place of \
+                 a function that calls itself"
+            )));
+        }
+        // A loop whose functions have no instruction would never check otherwise.
+        if self.check_limits(node).is_err() {
+            return Err(KernelError::Stopped);
+        }
+        check(function, arguments)
+    }
+
+    /// The key of a function's plan for arguments of these properties.
+    pub(super) fn call_key(
+        &self,
+        node: &Node,
+        function: &Arc<Function>,
+        arguments: SmallVec<[ArgumentKey; 4]>,
+        live: Option<&[i64]>,
+    ) -> CallKey {
+        let path = match self.step.context.path {
+            "" => node.name.clone(),
+            outer => format!("{outer}/{}", node.name),
+        };
+        CallKey {
+            function: ByAddress(function.clone()),
+            path,
+            device: self.program.device,
+            fuse: self.step.context.fuse,
+            arguments,
+            live: live.map(SmallVec::from_slice),
+        }
+    }
+
+    /// The plan of a key, compiled where there is none yet.
+    pub(super) fn compiled_call(
+        &self,
+        node: &Node,
+        function: &Function,
+        key: &CallKey,
+    ) -> Result<Arc<CompiledStep>, KernelError> {
+        if let Some(compiled) = self.step.calls.get(key) {
+            return Ok(compiled);
+        }
+        let runs = function.runs(node.op.calls);
+        let compiled = self.plan(function, &runs, key);
+        let compiled = Arc::new(compiled.map_err(|e| error_in_function(&function.name, e))?);
+        Ok(self.step.calls.keep(key.clone(), compiled))
+    }
+
+    /// Compiles a function for arguments of these properties.
     fn plan(
         &self,
         function: &Function,
         runs: &[NodeId],
         key: &CallKey,
-        arguments: &[Tensor],
-        variables: &[Option<Arc<Variable>>],
     ) -> Result<CompiledStep, SessionError> {
+        let fact = |argument: &ArgumentKey| match argument {
+            ArgumentKey::Value(dtype, shape) => Fact::new(*dtype, shape.clone()),
+            ArgumentKey::Variable(v) => Fact {
+                variable: Some((v.0.dtype(), v.0.shape().clone())),
+                ..Fact::new(DType::Resource, Shape::scalar())
+            },
+        };
+        let variables: SmallVec<[Option<Arc<Variable>>; 4]> = key
+            .arguments
+            .iter()
+            .map(|a| match a {
+                ArgumentKey::Variable(v) => Some(v.0.clone()),
+                ArgumentKey::Value(..) => None,
+            })
+            .collect();
         let feeds: Vec<(OutputId, Fact)> = function
             .inputs
             .iter()
-            .zip(arguments.iter().zip(variables))
-            .map(|(&node, (argument, variable))| {
-                let fact = Fact::new(argument.dtype(), argument.shape());
-                let variable = variable.as_ref().map(|v| (v.dtype(), v.shape().clone()));
-                (OutputId { node, index: 0 }, Fact { variable, ..fact })
-            })
+            .zip(&key.arguments)
+            .map(|(&node, argument)| (OutputId { node, index: 0 }, fact(argument)))
             .collect();
         let is_live = |i: &i64| key.live.as_ref().is_none_or(|live| live.contains(i));
         let values = (0i64..).zip(&function.outputs).filter(|(i, _)| is_live(i));
@@ -124,7 +160,7 @@ impl ProgramRun<'_> {
             feeds: &feeds,
             fetches: &fetches,
             devices: &devices,
-            variables,
+            variables: &variables,
         };
         let context = PlanContext {
             path: &key.path,
@@ -137,25 +173,31 @@ impl ProgramRun<'_> {
         Ok(CompiledStep::new(plan, held))
     }
 
-    fn step_of(
+    /// Runs a plan of a call in a frame, and collects its results.
+    pub(super) fn run_call(
         &self,
         compiled: &CompiledStep,
+        frame: &Frame,
         path: &str,
-        arguments: Vec<Tensor>,
-    ) -> Result<SmallVec<[Option<Tensor>; 4]>, SessionError> {
+        arguments: impl IntoIterator<Item = Tensor>,
+        results: &mut SmallVec<[Option<Tensor>; 4]>,
+    ) -> Result<(), SessionError> {
         let plan = &compiled.plan;
-        let frame = compiled.take_frame(self.step.devices, self.step.context.collectives)?;
-        for (slots, value) in plan.feeds.iter().zip(&arguments) {
-            for &(program, slot) in slots {
+        for (slots, value) in plan.feeds.iter().zip(arguments) {
+            let Some((&(program, slot), others)) = slots.split_last() else {
+                continue;
+            };
+            for &(program, slot) in others {
                 // SAFETY: nothing else has the frame yet.
                 unsafe { frame.parts[program as usize].hold(slot, Some(value.clone())) };
             }
+            // A value that the caller does not hold may be changed in place.
+            // SAFETY: as above.
+            unsafe { frame.parts[program as usize].hold(slot, Some(value)) };
         }
-        // A value that the caller does not hold may be changed in place.
-        drop(arguments);
         let step = Step {
             plan,
-            frame: &frame,
+            frame,
             replay: false,
             depth: self.step.depth + 1,
             context: PlanContext {
@@ -164,21 +206,34 @@ impl ProgramRun<'_> {
             },
             ..*self.step
         };
-        let mut results = SmallVec::new();
-        let result = step.run().and_then(|()| step.collect(&mut results));
-        compiled.return_frame(frame, result.is_ok());
-        result?;
+        step.run()?;
+        step.collect(results)?;
         for (number, variable) in &plan.handles {
             let handle = Tensor::handle(DType::Resource, variable.clone() as SharedObject);
             if let (Some(result), Ok(handle)) = (results.get_mut(*number), handle) {
                 *result = Some(handle);
             }
         }
-        Ok(results)
+        Ok(())
     }
 }
 
-fn check(function: &Function, arguments: &[Tensor]) -> Result<(), KernelError> {
+/// The properties of an argument on which a plan depends.
+pub(super) fn value_key(argument: &Tensor) -> ArgumentKey {
+    match argument.dtype() {
+        DType::Resource if argument.dims().is_empty() => argument.object::<Variable>(),
+        _ => None,
+    }
+    .map_or_else(
+        || ArgumentKey::Value(argument.dtype(), argument.shape()),
+        |variable| ArgumentKey::Variable(ByAddress(variable)),
+    )
+}
+
+fn check<T: Borrow<Tensor>>(
+    function: &Function,
+    arguments: &[T],
+) -> Result<(), KernelError> {
     let (name, expected) = (&function.name, function.arguments.len());
     if expected != arguments.len() {
         return Err(KernelError::Invalid(format!(
@@ -188,6 +243,7 @@ fn check(function: &Function, arguments: &[Tensor]) -> Result<(), KernelError> {
         )));
     }
     for (port, argument) in function.arguments.iter().zip(arguments) {
+        let argument = argument.borrow();
         if port.dtype != argument.dtype() {
             return Err(KernelError::Invalid(format!(
                 "argument '{}' of function '{name}' is {}, not {}",
@@ -201,7 +257,7 @@ fn check(function: &Function, arguments: &[Tensor]) -> Result<(), KernelError> {
 }
 
 /// Converts an error inside a function for the node that calls it.
-fn error_in_function(function: &str, error: SessionError) -> KernelError {
+pub(super) fn error_in_function(function: &str, error: SessionError) -> KernelError {
     let at = |node: &str, op: &str, origin: String, source: KernelError| KernelError::Function {
         function: function.to_owned(),
         node: node.to_owned(),

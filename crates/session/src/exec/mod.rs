@@ -7,6 +7,7 @@ mod on_gpu;
 mod parallel;
 mod program_run;
 pub(crate) mod region;
+mod repeat;
 mod results;
 mod step;
 mod step_environment;

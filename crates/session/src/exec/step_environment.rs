@@ -26,6 +26,16 @@ impl Environment for StepEnvironment<'_> {
         self.run.call(self.node, function, arguments, live)
     }
 
+    fn repeat(
+        &self,
+        condition: &Func,
+        body: &Func,
+        values: Vec<Tensor>,
+        live: Option<&[i64]>,
+    ) -> Result<Vec<Tensor>, KernelError> {
+        self.run.repeat(self.node, (condition, body), values, live)
+    }
+
     fn object(
         &self,
         container: &str,
