@@ -2,14 +2,16 @@
 //!
 //! `GRAPH=cond cargo test -p thalweg-tests --test engine golden_graphs::` runs those whose names begin with `cond`.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use thalweg::train::saved_model::{DEFAULT_SIGNATURE, SavedModel};
-use thalweg_session::SessionOptions;
+use thalweg::prelude::*;
+use thalweg_session::{SessionError, SessionOptions};
 use thalweg_tensor::Tensor;
-use thalweg_tests::golden_graphs::{GoldenGraph, arrays, folder, names};
+use thalweg_tests::golden_graphs::{GoldenGraph, Step, arrays, code, folder, names};
 
 /// Runs golden graphs, with inlined calls or without; panics with the failures.
 fn check(names: &[String], inline_calls: bool) {
@@ -65,6 +67,47 @@ fn golden_graphs_with_calls_match_tensorflow_once_they_are_inlined() {
     if std::env::var("GRAPH").is_err() || !names.is_empty() {
         check(&names, true);
     }
+}
+
+/// The steps of a golden graph whose plans interpret control flow.
+fn interpreted_steps(name: &str) -> usize {
+    let (golden, graph) = (GoldenGraph::read(name), Graph::new());
+    let interpreted = Cell::new(0);
+    let open = |graph| {
+        let interpreted = &interpreted;
+        let session = Session::new(graph).map_err(|e| e.to_string())?;
+        let step: Step<'_> = Box::new(move |fetches: (Vec<Output<'_>>, Vec<Operation<'_>>), feeds| {
+            if let Ok(plan) = session.explain(fetches.clone(), feeds) {
+                interpreted.set(interpreted.get() + usize::from(plan.contains("_Region")));
+            }
+            let code_and_text = |e: SessionError| (code(&e), e.to_string());
+            session.step(fetches, feeds).map_err(code_and_text)
+        });
+        Ok(step)
+    };
+    golden.check_on(&graph, |_| {}, open).unwrap();
+    interpreted.get()
+}
+
+#[test]
+fn loops_and_conditionals_of_tensorflow_are_compiled() {
+    let compiled = [
+        "case_v1",
+        "checks",
+        "cond_v1_outside",
+        "lstm_dynamic_rnn_v1",
+        "lstm_while_v1",
+        "pruned_branches",
+        "pruned_loops",
+        "tables_in_loops",
+        "while_nested_v1",
+        "while_updates_v1",
+    ];
+    for name in compiled {
+        assert_eq!(interpreted_steps(name), 0, "{name}");
+    }
+    // Enter and Exit without a condition, and an Exit of a Merge's index.
+    assert_ne!(interpreted_steps("while_raw"), 0);
 }
 
 #[test]

@@ -183,7 +183,7 @@ impl GoldenGraph {
 }
 
 /// TensorFlow's code of an error.
-fn code(error: &SessionError) -> &'static str {
+pub fn code(error: &SessionError) -> &'static str {
     use thalweg_device::KernelError;
     fn of(error: &KernelError) -> &'static str {
         match error {
