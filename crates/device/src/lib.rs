@@ -42,8 +42,8 @@ pub use cpu::Cpu;
 pub use device::Device;
 pub use device_type::DeviceType;
 pub use environment::{
-    Argument, Environment, NoStep, Printer, SharedObject, StopCheck, TensorCx, is_true,
-    print_to_stderr,
+    Argument, Environment, HolderHandle, NoStep, Printer, SharedObject, StopCheck, TensorCx,
+    TensorHolder, is_true, print_to_stderr,
 };
 pub use error::KernelError;
 pub use evaluate::{Bounds, evaluate, evaluate_for, evaluate_in, evaluate_within};

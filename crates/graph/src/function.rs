@@ -59,6 +59,14 @@ pub static ARGUMENT: OpDef = OpDef {
 /// The deepest nesting of function calls at run time.
 pub const MAX_CALL_DEPTH: usize = 64;
 
+/// The ops that take tensors from a stack or an array and put none there.
+const TAKING_OPS: [&str; 4] = [
+    "StackPopV2",
+    "TensorArrayReadV3",
+    "TensorArrayGatherV3",
+    "TensorArraySizeV3",
+];
+
 /// An argument or result of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Port {
@@ -102,6 +110,13 @@ impl Function {
             return effects.map(|(id, _)| id).collect();
         }
         self.controls.iter().map(|(_, node)| *node).collect()
+    }
+
+    /// `true` if the nodes of the body only take tensors from the stack or array behind an argument.
+    pub fn only_takes_from(&self, argument: usize) -> bool {
+        let takes = |node: NodeId| TAKING_OPS.contains(&self.body.node(node).op.name);
+        let input = self.inputs.get(argument);
+        input.is_some_and(|&input| self.body.consumers(input).all(takes))
     }
 
     /// Removes the attributes that describe its arguments, such as TensorFlow's `_input_shapes`: for a copy with others.

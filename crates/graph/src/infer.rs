@@ -174,6 +174,11 @@ impl<'a> Infer<'a> {
             .map_or(Shape::unknown(), |(_, shape)| shape)
     }
 
+    /// What is known of the shape of the tensors that the stack or array behind input `i` holds.
+    pub fn held(&self, i: usize) -> Option<Shape> {
+        self.inputs.get(i).and_then(|f| f.held.clone())
+    }
+
     /// Sets the dtype and shape of the variable behind output `i`, which is its handle or a
     /// reference to it.
     pub fn set_variable(&mut self, i: usize, dtype: DType, shape: Shape) {

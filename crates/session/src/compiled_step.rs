@@ -46,6 +46,8 @@ pub(crate) struct CallKey {
 pub(crate) enum ArgumentKey {
     /// The dtype of a value, and its shape, or what is known of it.
     Value(DType, Shape),
+    /// A stack or an array that is only read, and what is known of the shape of its tensors.
+    Holder(Shape),
     Variable(ByAddress<Variable>),
 }
 

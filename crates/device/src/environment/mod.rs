@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use thalweg_graph::{Attrs, Func, Node};
-use thalweg_tensor::{DType, Element, Memory, StringTensorBuilder, Tensor};
+use thalweg_tensor::{DType, Element, Memory, Shape, StringTensorBuilder, Tensor};
 
 use crate::collectives::Collectives;
 use crate::cpu::Cpu;
@@ -34,6 +34,15 @@ pub enum Argument<'a> {
 
 /// A shared object that outlives steps, or that a value holds: a queue, a stack, a list of tensors.
 pub type SharedObject = Arc<dyn Any + Send + Sync>;
+
+/// A shared object that holds tensors: a stack, an array.
+pub trait TensorHolder: Any + Send + Sync {
+    /// What the shapes of its tensors have in common.
+    fn shape(&self) -> Shape;
+}
+
+/// The object behind the handle of a [`TensorHolder`].
+pub struct HolderHandle(pub Arc<dyn TensorHolder>);
 
 /// Prints a line of a graph.
 pub type Printer = Arc<dyn Fn(&str) + Send + Sync>;
@@ -412,6 +421,17 @@ impl<'a> TensorCx<'a> {
         let one = tensor.dtype() == DType::Resource || tensor.dims().is_empty();
         let object = tensor.object().filter(|_| one);
         object.ok_or_else(|| KernelError::handle(i, tensor))
+    }
+
+    /// Returns the stack or array behind the handle of input `i`.
+    ///
+    /// # Errors
+    /// As [`TensorCx::object`].
+    pub fn holder<T: TensorHolder>(&self, i: usize) -> Result<Arc<T>, KernelError> {
+        let holder: Arc<dyn Any + Send + Sync> = self.object::<HolderHandle>(i)?.0.clone();
+        holder
+            .downcast()
+            .map_err(|_| KernelError::another_handle(i))
     }
 
     /// The counter that a random op draws from: it outlives steps.

@@ -106,10 +106,21 @@ impl Contexts {
                 }
                 context = all.inside(context, Level::Frame(frame.to_owned()));
             }
+            if name(node) == "ControlTrigger" {
+                context = all.frame(context);
+            }
             all.by_node[id.index()] = context;
             seen[id.index()] = true;
         }
         (all, found)
+    }
+
+    /// The context of the innermost frame, outside of the branches in it: that of a node that is never dead.
+    fn frame(&self, mut at: Context) -> Context {
+        while at != ROOT && !matches!(self.contexts[at as usize].1, Level::Frame(_)) {
+            at = self.contexts[at as usize].0;
+        }
+        at
     }
 
     /// The context of these levels.
@@ -145,7 +156,9 @@ impl Contexts {
         let node = data.node(output.node);
         let context = self.by_node[output.node.index()];
         match (name(node), node.inputs.get(1)) {
-            (SWITCH, Some(&on)) => self.inside(context, Level::Branch(on, output.index)),
+            (SWITCH, Some(&on)) => {
+                self.inside(context, Level::Branch(value_of(data, on), output.index))
+            }
             (EXIT, _) => self.outside_of_frame(context),
             _ => context,
         }
@@ -212,6 +225,18 @@ impl Contexts {
         }
         inputs.iter().fold(ROOT, |a, &b| self.both(a, b))
     }
+}
+
+/// The output that Identity nodes pass on: `cond` has two names for the value that decides.
+pub(super) fn value_of(data: &GraphData, mut output: OutputId) -> OutputId {
+    while let Some(node) = data.get(output.node)
+        && node.op.name == "Identity"
+        && let Some(&input) = node.inputs.first()
+        && input.node < output.node
+    {
+        output = input;
+    }
+    output
 }
 
 /// The name of a node's op; for an op on references, the name of the op on handles: RefSwitch is a

@@ -3,19 +3,34 @@
 
 use std::sync::{Arc, Mutex};
 
-use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
-use thalweg_graph::OpDef;
+use thalweg_device::{HolderHandle, KernelError, Op, TensorCx, TensorHolder, cpu_tensors};
+use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Reservation, Shape, Tensor};
 
+use super::switch_merge_enter::common;
 use crate::support::tensors::reserved;
 
 struct Stack {
     dtype: DType,
     /// Maximum number of values; negative for no limit.
     max_size: i64,
-    values: Mutex<Vec<StackValue>>,
+    values: Mutex<Values>,
+}
+
+#[derive(Default)]
+struct Values {
+    stack: Vec<StackValue>,
+    /// What the shapes of all values so far have in common.
+    shape: Option<Shape>,
+}
+
+impl TensorHolder for Stack {
+    fn shape(&self) -> Shape {
+        let values = self.values.lock().unpoisoned();
+        values.shape.clone().unwrap_or(Shape::UNKNOWN)
+    }
 }
 
 /// A value on a stack.
@@ -58,7 +73,8 @@ fn new_stack(cx: &TensorCx<'_>, max_size: i64) -> Result<Vec<Tensor>, KernelErro
         max_size,
         values: Mutex::default(),
     };
-    Ok(vec![Tensor::handle(DType::Resource, Arc::new(stack))?])
+    let handle = HolderHandle(Arc::new(stack));
+    Ok(vec![Tensor::handle(DType::Resource, Arc::new(handle))?])
 }
 
 /// Pushes a value.
@@ -76,24 +92,38 @@ pub(crate) static PUSH: Op = Op {
         ..STACK_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let (stack, value) = (cx.object::<Stack>(0)?, cx.held(1)?);
+        let (stack, value) = (cx.holder::<Stack>(0)?, cx.held(1)?);
         let mut values = stack.values.lock().unpoisoned();
         if value.dtype() != stack.dtype {
             return Err(KernelError::DType(value.dtype()));
         }
-        if usize::try_from(stack.max_size).is_ok_and(|max_size| values.len() >= max_size) {
+        if usize::try_from(stack.max_size).is_ok_and(|max_size| values.stack.len() >= max_size) {
             return Err(KernelError::Invalid(format!(
                 "the stack overflowed: it takes {} values",
                 stack.max_size
             )));
         }
-        values.push(StackValue {
+        let _reserved = reserved(size_of::<StackValue>(), Some(cx.memory()))?;
+        match &mut values.shape {
+            Some(shape) if shape.admits(value.dims()) => {}
+            Some(shape) => *shape = common(shape, &value.shape()),
+            none => *none = Some(value.shape()),
+        }
+        values.stack.push(StackValue {
             value: value.clone(),
-            _reserved: reserved(size_of::<StackValue>(), Some(cx.memory()))?,
+            _reserved,
         });
         Ok(vec![value])
     })],
 };
+
+/// Sets the output to the known shape of the tensors behind the handle.
+pub(super) fn held_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    if let Some(shape) = cx.held(0) {
+        cx.set(0, shape);
+    }
+    Ok(())
+}
 
 /// Pops the last value.
 pub(crate) static POP: Op = Op {
@@ -103,12 +133,13 @@ pub(crate) static POP: Op = Op {
         inputs: &[arg_of("handle", DType::Resource)],
         outputs: &[arg("elem", "elem_type")],
         attrs: &[type_attr("elem_type", &DType::ALL)],
+        shape: held_shape,
         ..STACK_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let stack = cx.object::<Stack>(0)?;
+        let stack = cx.holder::<Stack>(0)?;
         let mut values = stack.values.lock().unpoisoned();
-        let value = values.pop();
+        let value = values.stack.pop();
         let empty = || KernelError::Invalid("the stack is empty".to_owned());
         Ok(vec![value.ok_or_else(empty)?.value])
     })],
@@ -123,9 +154,9 @@ pub(crate) static CLOSE: Op = Op {
         ..STACK_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let stack = cx.object::<Stack>(0)?;
+        let stack = cx.holder::<Stack>(0)?;
         let mut values = stack.values.lock().unpoisoned();
-        values.clear();
+        values.stack.clear();
         Ok(Vec::new())
     })],
 };

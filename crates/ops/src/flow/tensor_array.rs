@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_device::{HolderHandle, KernelError, Op, TensorCx, TensorHolder, cpu_tensors};
 use thalweg_graph::op::{
     Arg, AttrDef, Default, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
 };
@@ -12,6 +12,8 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
+use super::stack::held_shape;
+use super::switch_merge_enter::common;
 use super::tensor_list::element_count;
 use crate::support::tensors::{AccountedVec, sum, unwritten};
 
@@ -36,9 +38,23 @@ pub(super) struct TensorArray {
 const MAX_GRADIENT_ORDER: u32 = 64;
 
 struct ArrayState {
+    /// Declared shape of the elements.
     shape: Shape,
+    /// What the shapes of all elements that were written have in common.
+    written: Option<Shape>,
     elements: AccountedVec<ArrayElement>,
     closed: bool,
+}
+
+impl ArrayState {
+    /// Notes the shape of a value that is written.
+    fn wrote(&mut self, value: &Tensor) {
+        match &mut self.written {
+            Some(shape) if shape.admits(value.dims()) => {}
+            Some(shape) => *shape = common(shape, &value.shape()),
+            none => *none = Some(value.shape()),
+        }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -50,13 +66,21 @@ struct ArrayElement {
     cleared: bool,
 }
 
+impl TensorHolder for TensorArray {
+    fn shape(&self) -> Shape {
+        let state = self.lock();
+        let written = state.written.as_ref().and_then(|w| w.merge(&state.shape));
+        written.unwrap_or_else(|| state.shape.clone())
+    }
+}
+
 impl TensorArray {
     fn lock(&self) -> MutexGuard<'_, ArrayState> {
         self.state.lock().unpoisoned()
     }
 
-    /// Known part of the shape of the elements.
-    pub(super) fn shape(&self) -> Shape {
+    /// Declared shape of the elements.
+    pub(super) fn declared_shape(&self) -> Shape {
         self.lock().shape.clone()
     }
 
@@ -99,6 +123,7 @@ impl TensorArray {
         if self.identical_shapes {
             state.shape = value.shape();
         }
+        state.wrote(&value);
         let element = &mut state.elements[at];
         if element.cleared {
             return Err(KernelError::Invalid(format!(
@@ -174,6 +199,9 @@ impl TensorArray {
         for (to, e) in elements.iter_mut().zip(state.elements.iter()) {
             to.shape = e.value.as_ref().map_or(e.shape.clone(), Tensor::shape);
         }
+        // An element that is not written is zeros of its own shape.
+        let shapes = elements.iter().map(|e| e.shape.clone());
+        let written = shapes.reduce(|a, b| common(&a, &b));
         let gradient = Arc::new(TensorArray {
             dtype: self.dtype,
             dynamic_size: false,
@@ -184,6 +212,7 @@ impl TensorArray {
             memory: self.memory.clone(),
             state: Mutex::new(ArrayState {
                 shape: state.shape.clone(),
+                written,
                 elements,
                 closed: false,
             }),
@@ -239,7 +268,7 @@ pub(super) fn scalars(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// Array behind the handle at input 0.
 pub(super) fn array(cx: &TensorCx<'_>) -> Result<Arc<TensorArray>, KernelError> {
-    cx.object::<TensorArray>(0)
+    cx.holder::<TensorArray>(0)
 }
 
 /// Creates an array.
@@ -273,12 +302,14 @@ pub(crate) static ARRAY: Op = Op {
             memory: cx.memory().clone(),
             state: Mutex::new(ArrayState {
                 shape: attrs.shape("element_shape"),
+                written: None,
                 elements: AccountedVec::filled(size, ArrayElement::default(), cx.memory())?,
                 closed: false,
             }),
             gradients: Mutex::default(),
         };
-        let handle = Tensor::handle(DType::Resource, Arc::new(array))?;
+        let handle = HolderHandle(Arc::new(array));
+        let handle = Tensor::handle(DType::Resource, Arc::new(handle))?;
         Ok(vec![handle, Tensor::scalar(0.0f32)])
     })],
 };
@@ -296,7 +327,7 @@ pub(crate) static GRADIENT: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let gradient = array(cx)?.gradient(cx.attrs().str("source"))?;
-        let handle = Tensor::handle(DType::Resource, gradient)?;
+        let handle = Tensor::handle(DType::Resource, Arc::new(HolderHandle(gradient)))?;
         Ok(vec![handle, Tensor::scalar(0.0f32)])
     })],
 };
@@ -331,6 +362,7 @@ pub(crate) static READ: Op = Op {
         inputs: &[HANDLE, arg_of("index", DType::I32), FLOW_IN],
         outputs: &[arg("value", "dtype")],
         attrs: &[type_attr("dtype", &DType::ALL)],
+        shape: held_shape,
         ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| Ok(vec![array(cx)?.read(cx, cx.int(1)?)?]))],

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_device::{KernelError, SharedObject, Variable};
+use thalweg_device::{HolderHandle, KernelError, SharedObject, Variable};
 use thalweg_graph::function::MAX_CALL_DEPTH;
 use thalweg_graph::{Fact, Func, Function, Node, NodeId, OutputId};
 use thalweg_tensor::text::counted;
@@ -28,7 +28,9 @@ impl ProgramRun<'_> {
     ) -> Result<Vec<Tensor>, KernelError> {
         let function = self.function(function)?;
         self.check_call(node, function, &arguments)?;
-        let key = self.call_key(node, function, arguments.iter().map(value_key).collect(), live);
+        let keys = arguments.iter().enumerate();
+        let keys = keys.map(|(i, a)| argument_key(function, i, a)).collect();
+        let key = self.call_key(node, function, keys, live);
         let compiled = self.compiled_call(node, function, &key)?;
         let frame = compiled.take_frame(self.step.devices, self.step.context.collectives);
         let frame = frame.map_err(|e| error_in_function(&function.name, e))?;
@@ -130,6 +132,10 @@ impl ProgramRun<'_> {
     ) -> Result<CompiledStep, SessionError> {
         let fact = |argument: &ArgumentKey| match argument {
             ArgumentKey::Value(dtype, shape) => Fact::new(*dtype, shape.clone()),
+            ArgumentKey::Holder(shape) => Fact {
+                held: Some(shape.clone()),
+                ..Fact::new(DType::Resource, Shape::scalar())
+            },
             ArgumentKey::Variable(v) => Fact {
                 variable: Some((v.0.dtype(), v.0.shape().clone())),
                 ..Fact::new(DType::Resource, Shape::scalar())
@@ -140,7 +146,7 @@ impl ProgramRun<'_> {
             .iter()
             .map(|a| match a {
                 ArgumentKey::Variable(v) => Some(v.0.clone()),
-                ArgumentKey::Value(..) => None,
+                ArgumentKey::Value(..) | ArgumentKey::Holder(_) => None,
             })
             .collect();
         let feeds: Vec<(OutputId, Fact)> = function
@@ -218,16 +224,19 @@ impl ProgramRun<'_> {
     }
 }
 
-/// The properties of an argument on which a plan depends.
-pub(super) fn value_key(argument: &Tensor) -> ArgumentKey {
-    match argument.dtype() {
-        DType::Resource if argument.dims().is_empty() => argument.object::<Variable>(),
-        _ => None,
+/// The properties of argument `i` on which a function's plan depends.
+pub(super) fn argument_key(function: &Function, i: usize, argument: &Tensor) -> ArgumentKey {
+    if argument.dtype() == DType::Resource && argument.dims().is_empty() {
+        if let Some(variable) = argument.object::<Variable>() {
+            return ArgumentKey::Variable(ByAddress(variable));
+        }
+        if let Some(holder) = argument.object::<HolderHandle>()
+            && function.only_takes_from(i)
+        {
+            return ArgumentKey::Holder(holder.0.shape());
+        }
     }
-    .map_or_else(
-        || ArgumentKey::Value(argument.dtype(), argument.shape()),
-        |variable| ArgumentKey::Variable(ByAddress(variable)),
-    )
+    ArgumentKey::Value(argument.dtype(), argument.shape())
 }
 
 fn check<T: Borrow<Tensor>>(

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_device::{KernelError, is_true};
+use thalweg_device::{HolderHandle, KernelError, Variable, is_true};
 use thalweg_graph::{Func, Function, Node};
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::ProgramRun;
-use super::call::{error_in_function, value_key};
+use super::call::{argument_key, error_in_function};
 use crate::compiled_step::{ArgumentKey, ByAddress, CompiledStep};
 use crate::frame::Frame;
 use thalweg_plan::Home;
@@ -58,10 +58,12 @@ impl<'a> RepeatedCall<'a> {
         let values = values.iter().map(|v| v.as_ref().ok_or(KernelError::Argument("a value")));
         let values: SmallVec<[&Tensor; 4]> = values.collect::<Result<_, _>>()?;
         self.run.check_call(self.node, self.function, &values)?;
-        let first = self.arguments.is_empty();
-        let arguments = values.iter().enumerate().map(|(i, v)| match self.arguments.get(i) {
-            Some(before) if !first => common(before, v),
-            _ => value_key(v),
+        let arguments = values.iter().enumerate().map(|(i, value)| {
+            let now = argument_key(self.function, i, value);
+            match self.arguments.get(i) {
+                Some(before) => common(before, now),
+                None => now,
+            }
         });
         let key = self
             .run
@@ -182,38 +184,42 @@ impl ProgramRun<'_> {
 
 /// `true` if a plan for such an argument is right for this value.
 fn fits(argument: &ArgumentKey, value: Option<&Tensor>) -> bool {
-    match (argument, value) {
-        (ArgumentKey::Value(dtype, shape), Some(value)) => {
-            value.dtype() == *dtype && shape.admits(value.dims()) && !is_variable(value)
+    let Some(value) = value else {
+        return false;
+    };
+    match argument {
+        ArgumentKey::Value(dtype, shape) => {
+            let variable = *dtype == DType::Resource && value.object::<Variable>().is_some();
+            value.dtype() == *dtype && shape.admits(value.dims()) && !variable
         }
-        (ArgumentKey::Variable(ByAddress(variable)), Some(value)) => {
+        ArgumentKey::Holder(shape) => {
+            let holder = value.object::<HolderHandle>();
+            holder.is_some_and(|h| common_shape(shape, &h.0.shape()) == *shape)
+        }
+        ArgumentKey::Variable(ByAddress(variable)) => {
             value.object().is_some_and(|v| Arc::ptr_eq(&v, variable))
         }
-        (_, None) => false,
     }
 }
 
-fn is_variable(value: &Tensor) -> bool {
-    matches!(value_key(value), ArgumentKey::Variable(_))
-}
-
-/// The properties that a value has in common with those of earlier iterations.
-fn common(before: &ArgumentKey, value: &Tensor) -> ArgumentKey {
-    let now = value_key(value);
+/// The properties that arguments of two iterations have in common.
+fn common(before: &ArgumentKey, now: ArgumentKey) -> ArgumentKey {
     match (before, &now) {
-        (ArgumentKey::Value(dtype, shape), ArgumentKey::Value(same, _)) if dtype == same => {
-            ArgumentKey::Value(*dtype, common_shape(shape, value.dims()))
+        (ArgumentKey::Value(a, before), ArgumentKey::Value(b, shape)) if a == b => {
+            ArgumentKey::Value(*a, common_shape(before, shape))
+        }
+        (ArgumentKey::Holder(before), ArgumentKey::Holder(shape)) => {
+            ArgumentKey::Holder(common_shape(before, shape))
         }
         _ => now,
     }
 }
 
-/// The most specific shape that admits a shape and these dimensions.
-fn common_shape(shape: &Shape, dims: &[usize]) -> Shape {
-    match shape.dims() {
-        Some(own) if own.len() == dims.len() => {
-            let pairs = own.iter().zip(dims);
-            Shape::partial(pairs.map(|(own, d)| own.filter(|own| own == d)))
+/// The most specific shape that admits all that two shapes admit.
+fn common_shape(a: &Shape, b: &Shape) -> Shape {
+    match (a.dims(), b.dims()) {
+        (Some(a), Some(b)) if a.len() == b.len() => {
+            Shape::partial(a.iter().zip(b).map(|(a, b)| a.filter(|_| a == b)))
         }
         _ => Shape::unknown(),
     }

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::copied::{CallOps, CopiedBody};
 use super::structured::Parts;
 use crate::data::GraphData;
-use crate::flow::contexts::Level;
+use crate::flow::contexts::{Level, value_of};
 use crate::flow::ops::{ENTER, EXIT, MERGE, NEXT, SWITCH};
 use crate::function::Function;
 use crate::node::{Fact, NodeId, OutputId};
@@ -35,6 +35,12 @@ struct LoopVariable {
     next: OutputId,
     /// The node through which the last value leaves.
     exit: Option<NodeId>,
+}
+
+/// `true` if a Switch depends on this value.
+fn decides(graph: &GraphData, switch: NodeId, value: OutputId) -> bool {
+    let on = graph.node(switch).inputs.get(1);
+    on.is_some_and(|&on| value_of(graph, on) == value)
 }
 
 /// The functions of a loop, and the values that it takes.
@@ -104,7 +110,7 @@ impl Loop {
                         exit: None,
                     });
                 }
-                (SWITCH, Place::Condition) if own && node.inputs.get(1) == Some(&goes_on) => {
+                (SWITCH, Place::Condition) if own && decides(graph, id, goes_on) => {
                     found.switches.push(id);
                 }
                 (NEXT, Place::Body) if own => _ = nexts.insert(id, node.inputs[0]),

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::branches::Branches;
 use super::loops::Loop;
 use crate::data::GraphData;
-use crate::flow::contexts::{Contexts, Level};
+use crate::flow::contexts::{Contexts, Level, value_of};
 use crate::flow::ops::{EXIT, MERGE, SWITCH};
 use crate::node::{NodeId, OutputId};
 use crate::simplified::Simplified;
@@ -90,7 +90,10 @@ impl<'a> Parts<'a> {
         let node = self.graph.node(output.node);
         match self.contexts.levels(output.node).first() {
             Some(Level::Branch(value, side)) if *value == on => Some(*side),
-            None if node.op.name == SWITCH && node.inputs.get(1) == Some(&on) => Some(output.index),
+            None => {
+                let decides = node.inputs.get(1).filter(|_| node.op.name == SWITCH)?;
+                (value_of(self.graph, *decides) == on).then_some(output.index)
+            }
             _ => None,
         }
     }
@@ -113,7 +116,8 @@ impl<'a> Parts<'a> {
         let mut after: Vec<BTreeSet<PartId>> = vec![BTreeSet::new(); self.graph.len()];
         let mut latest: FxHashMap<Key, PartId> = FxHashMap::default();
         for (id, node) in self.graph.nodes() {
-            let mut before = BTreeSet::new();
+            // The parts of its sources, and those on which sources outside of parts depend.
+            let (mut beside, mut before) = (BTreeSet::new(), BTreeSet::new());
             let inputs = node.inputs.iter().map(|i| i.node);
             for source in inputs.chain(node.controls.iter().copied()) {
                 // The way back of a loop stays inside of it.
@@ -121,19 +125,19 @@ impl<'a> Parts<'a> {
                     continue;
                 }
                 match self.part_of(source) {
-                    Some(part) => {
-                        before.insert(part);
-                    }
+                    Some(part) => _ = beside.insert(part),
                     None => before.extend(&after[source.index()]),
                 }
             }
             let Some(key) = self.key(id) else {
+                before.append(&mut beside);
                 after[id.index()] = before;
                 continue;
             };
             let free = |part: &PartId| {
-                let mut others = before.iter().filter(|&p| p != part);
-                matches!(key, Key::Loop(_)) || !others.any(|&p| self.depends(p, *part))
+                let mut others = beside.iter().filter(|&p| p != part).chain(&before);
+                matches!(key, Key::Loop(_))
+                    || !others.any(|&p| p == *part || self.depends(p, *part))
             };
             let part = latest.get(&key).copied().filter(free);
             let part = part.unwrap_or_else(|| {
@@ -146,6 +150,7 @@ impl<'a> Parts<'a> {
                 self.parts.len() as PartId - 1
             });
             latest.insert(key, part);
+            before.append(&mut beside);
             before.remove(&part);
             self.part_of[id.index()] = Some(part);
             let part = &mut self.parts[part as usize];
@@ -178,7 +183,7 @@ impl<'a> Parts<'a> {
             Some(Level::Branch(on, _)) => Some(Key::Branches(*on)),
             Some(Level::Unknown) => None,
             None => match (node.op.name, &node.inputs[..]) {
-                (SWITCH, [_, on]) => Some(Key::Branches(*on)),
+                (SWITCH, [_, on]) => Some(Key::Branches(value_of(self.graph, *on))),
                 (MERGE, [first, ..]) => match self.key(first.node) {
                     Some(Key::Branches(on)) => Some(Key::Branches(on)),
                     _ => None,
