@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use thalweg::train::saved_model::{DEFAULT_SIGNATURE, SavedModel};
 use thalweg::prelude::*;
+use thalweg::train::saved_model::{DEFAULT_SIGNATURE, SavedModel};
 use thalweg_session::{SessionError, SessionOptions};
 use thalweg_tensor::Tensor;
 use thalweg_tests::golden_graphs::{GoldenGraph, Step, arrays, code, folder, names};
@@ -76,13 +76,15 @@ fn interpreted_steps(name: &str) -> usize {
     let open = |graph| {
         let interpreted = &interpreted;
         let session = Session::new(graph).map_err(|e| e.to_string())?;
-        let step: Step<'_> = Box::new(move |fetches: (Vec<Output<'_>>, Vec<Operation<'_>>), feeds| {
-            if let Ok(plan) = session.explain(fetches.clone(), feeds) {
-                interpreted.set(interpreted.get() + usize::from(plan.contains("_Region")));
-            }
-            let code_and_text = |e: SessionError| (code(&e), e.to_string());
-            session.step(fetches, feeds).map_err(code_and_text)
-        });
+        let step: Step<'_> = Box::new(
+            move |fetches: (Vec<Output<'_>>, Vec<Operation<'_>>), feeds| {
+                if let Ok(plan) = session.explain(fetches.clone(), feeds) {
+                    interpreted.set(interpreted.get() + usize::from(plan.contains("_Region")));
+                }
+                let code_and_text = |e: SessionError| (code(&e), e.to_string());
+                session.step(fetches, feeds).map_err(code_and_text)
+            },
+        );
         Ok(step)
     };
     golden.check_on(&graph, |_| {}, open).unwrap();

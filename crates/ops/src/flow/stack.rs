@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use thalweg_device::{HolderHandle, KernelError, Op, TensorCx, TensorHolder, cpu_tensors};
-use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
+use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Reservation, Shape, Tensor};
 

@@ -24,7 +24,10 @@ pub(crate) static GATHER: Op = Op {
         let items = cx.ints(1)?.into_iter().map(|i| array.read(cx, i));
         let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
         let requested = cx.attrs().shape("element_shape");
-        let shape = array.declared_shape().merge(&requested).unwrap_or(requested);
+        let shape = array
+            .declared_shape()
+            .merge(&requested)
+            .unwrap_or(requested);
         Ok(vec![stacked(cx.memory(), array.dtype, &items, &shape)?])
     })],
 };
@@ -106,7 +109,8 @@ pub(crate) static CONCAT: Op = Op {
         let array = array(cx)?;
         let items = (0..array.len() as i64).map(|i| array.read(cx, i));
         let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
-        let (value, lengths) = concatenated(cx.memory(), array.dtype, &items, &array.declared_shape())?;
+        let (value, lengths) =
+            concatenated(cx.memory(), array.dtype, &items, &array.declared_shape())?;
         Ok(vec![value, lengths])
     })],
 };

@@ -239,10 +239,7 @@ pub(super) fn argument_key(function: &Function, i: usize, argument: &Tensor) -> 
     ArgumentKey::Value(argument.dtype(), argument.shape())
 }
 
-fn check<T: Borrow<Tensor>>(
-    function: &Function,
-    arguments: &[T],
-) -> Result<(), KernelError> {
+fn check<T: Borrow<Tensor>>(function: &Function, arguments: &[T]) -> Result<(), KernelError> {
     let (name, expected) = (&function.name, function.arguments.len());
     if expected != arguments.len() {
         return Err(KernelError::Invalid(format!(

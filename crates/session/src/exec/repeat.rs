@@ -50,12 +50,18 @@ impl<'a> RepeatedCall<'a> {
     /// to iteration is unknown in the next plan, so that few plans are made.
     fn prepare(&mut self, values: &[Option<Tensor>]) -> Result<(), KernelError> {
         let fits = self.ready.is_some()
-            && self.arguments.iter().zip(values).all(|(a, v)| fits(a, v.as_ref()));
+            && self
+                .arguments
+                .iter()
+                .zip(values)
+                .all(|(a, v)| fits(a, v.as_ref()));
         if fits {
             return Ok(());
         }
         self.end(true);
-        let values = values.iter().map(|v| v.as_ref().ok_or(KernelError::Argument("a value")));
+        let values = values
+            .iter()
+            .map(|v| v.as_ref().ok_or(KernelError::Argument("a value")));
         let values: SmallVec<[&Tensor; 4]> = values.collect::<Result<_, _>>()?;
         self.run.check_call(self.node, self.function, &values)?;
         let arguments = values.iter().enumerate().map(|(i, value)| {
@@ -87,7 +93,9 @@ impl<'a> RepeatedCall<'a> {
         let Some((compiled, frame)) = &mut self.ready else {
             return Err(KernelError::Argument("a plan"));
         };
-        let done = self.run.run_call(compiled, frame, &self.path, arguments, results);
+        let done = self
+            .run
+            .run_call(compiled, frame, &self.path, arguments, results);
         // What the frame holds could not be changed in place.
         frame.clear(&compiled.plan);
         done.map_err(|e| error_in_function(&self.function.name, e))
@@ -137,7 +145,10 @@ impl ProgramRun<'_> {
         }
         let computed: SmallVec<[usize; 4]> = match live {
             None => (0..values.len()).collect(),
-            Some(live) => live.iter().filter_map(|&i| usize::try_from(i).ok()).collect(),
+            Some(live) => live
+                .iter()
+                .filter_map(|&i| usize::try_from(i).ok())
+                .collect(),
         };
         let mut values: Values = values.into_iter().map(Some).collect();
         let mut goes_on: Values = SmallVec::new();
@@ -177,7 +188,9 @@ impl ProgramRun<'_> {
         }
         condition.end(true);
         body.end(true);
-        let values = values.into_iter().map(|v| v.ok_or(KernelError::Argument("a value")));
+        let values = values
+            .into_iter()
+            .map(|v| v.ok_or(KernelError::Argument("a value")));
         values.collect()
     }
 }

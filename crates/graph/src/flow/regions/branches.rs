@@ -102,7 +102,14 @@ impl Branches {
                 let merges = node.op.name == MERGE && parts.levels(user).is_empty();
                 let fits = match merges {
                     true => parts.is_branch_of(user, self.on),
-                    false => side(output).is_some() && side(output) == side(OutputId { node: user, index: 0 }),
+                    false => {
+                        side(output).is_some()
+                            && side(output)
+                                == side(OutputId {
+                                    node: user,
+                                    index: 0,
+                                })
+                    }
                 };
                 let fact = graph.fact(output)?;
                 if !fits || fact.dtype.is_handle() {
@@ -149,7 +156,9 @@ impl Branches {
             for index in 0..2 {
                 let node = merged.node;
                 let output = OutputId { node, index };
-                let used = graph.consumers(node).any(|user| graph.node(user).inputs.contains(&output));
+                let used = graph
+                    .consumers(node)
+                    .any(|user| graph.node(user).inputs.contains(&output));
                 if index == 0 || used {
                     outputs.push((output, graph.fact(output)?.clone().without_value()));
                 }
@@ -186,10 +195,22 @@ impl Branches {
         for merged in &self.merges {
             let node = graph.node(merged.node);
             let input = merged.inputs[side];
-            body.alias(OutputId { node: merged.node, index: 0 }, node.inputs[input])?;
+            body.alias(
+                OutputId {
+                    node: merged.node,
+                    index: 0,
+                },
+                node.inputs[input],
+            )?;
             let value = Tensor::scalar(input as i32);
             let which = body.constant(format!("{}/value_index", node.name), node, value);
-            body.set(OutputId { node: merged.node, index: 1 }, which);
+            body.set(
+                OutputId {
+                    node: merged.node,
+                    index: 1,
+                },
+                which,
+            );
         }
         for &(output, from) in &self.shared {
             if from != index {
@@ -221,7 +242,10 @@ impl Branches {
                 false => node.inputs.len(),
             };
             for &input in &node.inputs[..count] {
-                if !inside.contains(&input.node) && !known(graph.node(input.node)) && seen.insert(input) {
+                if !inside.contains(&input.node)
+                    && !known(graph.node(input.node))
+                    && seen.insert(input)
+                {
                     outside.push(input);
                 }
             }

@@ -88,7 +88,8 @@ impl RegionExtractor<'_> {
             Form::Branches(found) => {
                 let (no, yes) = (name("else"), name("then"));
                 let call = found.call(graph, ops, [&no, &yes])?;
-                let facts: Option<Vec<&Fact>> = call.inputs.iter().map(|&o| graph.fact(o)).collect();
+                let facts: Option<Vec<&Fact>> =
+                    call.inputs.iter().map(|&o| graph.fact(o)).collect();
                 let facts = facts?;
                 let mut attrs = shapes(call.outputs.iter().map(|(_, f)| f));
                 attrs.set("Tcond", Attr::Type(facts.first()?.dtype));
@@ -116,6 +117,9 @@ fn types<'f>(facts: impl Iterator<Item = &'f Fact>) -> Attr {
 /// Attributes with the shapes of a call's outputs.
 fn shapes<'f>(facts: impl Iterator<Item = &'f Fact>) -> Attrs {
     let mut attrs = Attrs::default();
-    attrs.set("output_shapes", Attr::Shapes(facts.map(|f| f.shape.clone()).collect()));
+    attrs.set(
+        "output_shapes",
+        Attr::Shapes(facts.map(|f| f.shape.clone()).collect()),
+    );
     attrs
 }

@@ -64,10 +64,10 @@ impl<'a> CopiedBody<'a> {
         for (output, fact) in arguments {
             let source = graph.node(output.node);
             let fact = fact.clone().without_value();
-            let node = copied.body.push_argument(output_node_name(graph, *output), source, &fact);
-            copied
-                .values
-                .insert(*output, OutputId { node, index: 0 });
+            let node = copied
+                .body
+                .push_argument(output_node_name(graph, *output), source, &fact);
+            copied.values.insert(*output, OutputId { node, index: 0 });
         }
         copied
     }
@@ -100,12 +100,7 @@ impl<'a> CopiedBody<'a> {
     }
 
     /// Adds a constant.
-    pub(super) fn constant(
-        &mut self,
-        name: String,
-        source: &Node,
-        value: Tensor,
-    ) -> OutputId {
+    pub(super) fn constant(&mut self, name: String, source: &Node, value: Tensor) -> OutputId {
         let mut fact = Fact::new(value.dtype(), value.shape());
         let mut attrs = Attrs::default();
         attrs.set("dtype", Attr::Type(value.dtype()));
@@ -167,7 +162,8 @@ impl<'a> CopiedBody<'a> {
                 .insert(OutputId { node: id, index }, OutputId { node: here, index });
         }
         self.nodes.insert(id, here);
-        self.open.extend(open.into_iter().map(|(i, from)| (here, i, from)));
+        self.open
+            .extend(open.into_iter().map(|(i, from)| (here, i, from)));
         Some(())
     }
 
@@ -178,7 +174,12 @@ impl<'a> CopiedBody<'a> {
 
     /// The function of this name with these results; it runs every node that no other one uses. `None` if an input or
     /// a result is not here.
-    pub(super) fn function(mut self, name: &str, results: &[OutputId], source: &Node) -> Option<Function> {
+    pub(super) fn function(
+        mut self,
+        name: &str,
+        results: &[OutputId],
+        source: &Node,
+    ) -> Option<Function> {
         let here: Option<Vec<OutputId>> = results.iter().map(|&o| self.value(o)).collect();
         let results: Vec<(Port, OutputId)> = results
             .iter()

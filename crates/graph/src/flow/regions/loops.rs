@@ -66,7 +66,9 @@ impl Loop {
     pub(super) fn find(parts: &Parts<'_>, members: &[NodeId]) -> Option<Loop> {
         let graph = parts.graph;
         let op = |id: NodeId| graph.node(id).op.name;
-        let goes_on = members.iter().find(|&&m| op(m) == "LoopCond" && parts.levels(m).len() == 1);
+        let goes_on = members
+            .iter()
+            .find(|&&m| op(m) == "LoopCond" && parts.levels(m).len() == 1);
         let goes_on = OutputId {
             node: *goes_on?,
             index: 0,
@@ -114,7 +116,11 @@ impl Loop {
                     found.switches.push(id);
                 }
                 (NEXT, Place::Body) if own => _ = nexts.insert(id, node.inputs[0]),
-                (EXIT, Place::End) if own && node.controls.is_empty() => _ = exits.insert(node.inputs[0], id),
+                (EXIT, Place::End) if own && node.controls.is_empty() => {
+                    exits.insert(value_of(graph, node.inputs[0]), id);
+                }
+                // The last values under other names.
+                ("Identity" | "NoOp", Place::End) => {}
                 (_, Place::End) => return None,
                 (_, Place::Condition) => found.condition.push(id),
                 (_, Place::Body) => found.body.push(id),
@@ -180,7 +186,11 @@ impl Loop {
         let own = members.first().and_then(|&m| parts.part_of(m));
         let exits = |id: NodeId| self.variables.iter().any(|v| v.exit == Some(id));
         members.iter().all(|&m| {
-            exits(m) || parts.graph.consumers(m).all(|user| parts.part_of(user) == own)
+            exits(m)
+                || parts
+                    .graph
+                    .consumers(m)
+                    .all(|user| parts.part_of(user) == own)
         })
     }
 

@@ -141,7 +141,10 @@ fn sources(node: &Node) -> impl Iterator<Item = usize> + '_ {
 fn groups(graph: &GraphData, flows: &[bool], parts: &[Part]) -> Vec<usize> {
     let mut together = UnionFind::<usize>::new(graph.len());
     let mut structured = vec![false; graph.len()];
-    for part in parts.iter().filter(|p| !matches!(p.form, Form::Unstructured)) {
+    for part in parts
+        .iter()
+        .filter(|p| !matches!(p.form, Form::Unstructured))
+    {
         for member in &part.members {
             structured[member.index()] = true;
             together.union(part.members[0].index(), member.index());
