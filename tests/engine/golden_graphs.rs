@@ -102,6 +102,7 @@ fn loops_and_conditionals_of_tensorflow_are_compiled() {
         "pruned_branches",
         "pruned_loops",
         "tables_in_loops",
+        "while_branches_v1",
         "while_nested_v1",
         "while_updates_v1",
     ];

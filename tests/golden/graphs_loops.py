@@ -125,3 +125,46 @@ def by_hand(g):
     g.step(index, feeds={n: i32(3)}, fails=True)
     g.step(update, feeds={n: i32(3)})
     g.step(old)
+
+
+def branches(g):
+    """Branches in a loop, with gradients: the loop keeps which side was taken. A decoder's loop; sampling, which grows."""
+    n = v1.placeholder(tf.int32, [], name="n")
+    x = v1.placeholder(tf.float32, [2, 3], name="x")
+    w = variable("w", [3, 3], "resource")
+
+    def body(i, value, last):
+        odd = tf.equal(i % 2, 1)
+        value, last = tf.cond(odd, lambda: (tf.tanh(tf.matmul(value, w)), value), lambda: (value * x, last + value))
+        return i + 1, value, last
+
+    _, value, last = tf.while_loop(lambda i, *_: i < n, body, (0, x, tf.zeros([2, 3])))
+    slopes = tf.gradients([value, last], [x, w])
+
+    def token(i, ids, past):
+        row = tf.gather(w, ids[-1:])
+        past = tf.concat([past, row], 0)
+        scores = tf.matmul(tf.nn.softmax(tf.matmul(row, past, transpose_b=True)), past)
+        return i + 1, tf.concat([ids, tf.argmax(tf.matmul(scores, w), 1)], 0), past
+
+    start = (0, tf.zeros([1], tf.int64), tf.zeros([0, 3]))
+    shapes = (tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None, 3]))
+    _, ids, past = tf.while_loop(lambda i, *_: i < n, token, start, shape_invariants=shapes)
+    # Arrays whose elements have other shapes in each iteration, read in the loop that writes them.
+    array = tf.TensorArray(tf.float32, 0, dynamic_size=True, infer_shape=False, clear_after_read=False)
+    array = array.write(0, tf.ones([1]))
+
+    def longer(i, array, total):
+        before = array.read(i)
+        return i + 1, array.write(i + 1, tf.concat([before, [2.0]], 0)), total + tf.reduce_sum(before)
+
+    _, _, total = tf.while_loop(lambda i, *_: i < n, longer, (0, array, 0.0))
+    g.init_variables()
+    for count in (5, 1, 0, 4):
+        feeds = {n: i32(count), x: floats(f"branches in loops {count}", [2, 3])}
+        g.step(value, last, *slopes, feeds=feeds)
+        g.step(ids, past, total, feeds=feeds)
+
+
+golden("while_branches_v1")(branches)
+golden("while_branches_v2", flow="v2")(branches)
