@@ -86,10 +86,22 @@ fn select<T: Element>(p: &Prepare<'_>) -> Prepared {
     Prepared::new(n * 2, move |cx| {
         let (c, t, e) = (cx.input::<bool>(0)?, cx.input::<T>(1)?, cx.input::<T>(2)?);
         for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, part| {
-            let at = task * CHUNK;
-            for (i, out) in part.iter_mut().enumerate() {
-                let i = at + i;
-                *out = if c[i / each] { t[i] } else { e[i] };
+            let (at, end) = (task * CHUNK, task * CHUNK + part.len());
+            if each == 1 {
+                let values = c[at..end].iter().zip(t[at..end].iter().zip(&e[at..end]));
+                for (out, (&c, (&t, &e))) in part.iter_mut().zip(values) {
+                    *out = if c { t } else { e };
+                }
+                return;
+            }
+            // The elements that one bool decides on lie side by side.
+            let mut from = at;
+            while from < end {
+                let decides = from / each;
+                let to = end.min((decides + 1) * each);
+                let chosen = if c[decides] { t } else { e };
+                part[from - at..to - at].copy_from_slice(&chosen[from..to]);
+                from = to;
             }
         });
         Ok(())
