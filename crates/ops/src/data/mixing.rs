@@ -258,7 +258,7 @@ impl Rows for RebatchedRows {
         let part = self.batch.iter().map(|tensor| {
             let mut dims = tensor.dims().to_vec();
             dims[0] = count;
-            let each: usize = dims[1..].iter().product();
+            let each = tensor.len().checked_div(rows).unwrap_or(0);
             slice_elements(cx.memory(), tensor, self.next * each, &dims)
         });
         let part = part.collect::<Result<Row, _>>()?;

@@ -78,6 +78,9 @@ fn detections(
     rules: &Rules,
 ) -> Vec<Detection> {
     let mut all = Vec::new();
+    if boxes.is_empty() || scores.is_empty() {
+        return all;
+    }
     for class in 0..classes {
         let own: Vec<f32> = scores
             .iter()

@@ -18,8 +18,8 @@ fn adjust<T: Number>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         return Err(KernelError::Argument("images"));
     };
     let mut out = cx.zeros(DType::F32, images.dims())?;
-    let (pixels, mut stop) = (height * width, cx.stop_check());
-    let size = (pixels * channels).max(1);
+    let (pixels, mut stop) = (height.saturating_mul(width), cx.stop_check());
+    let size = pixels.saturating_mul(channels).max(1);
     let to = out.as_mut_slice::<f32>()?.chunks_exact_mut(size);
     for (x, to) in x.chunks_exact(size).zip(to) {
         for channel in 0..channels {

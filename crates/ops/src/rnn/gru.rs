@@ -63,13 +63,17 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let [batch, inputs, cells] = sizes(cx)?;
-    let (rows, state) = (inputs + cells, batch * cells);
-    let (x, before) = (floats(cx, 0, batch * inputs)?, floats(cx, 1, state)?);
-    let (w_ru, w_c) = (
-        floats(cx, 2, rows * 2 * cells)?,
-        floats(cx, 3, rows * cells)?,
+    let (rows, state) = (inputs.saturating_add(cells), batch.saturating_mul(cells));
+    let both = cells.saturating_mul(2);
+    let (x, before) = (
+        floats(cx, 0, batch.saturating_mul(inputs))?,
+        floats(cx, 1, state)?,
     );
-    let (b_ru, b_c) = (floats(cx, 4, 2 * cells)?, floats(cx, 5, cells)?);
+    let (w_ru, w_c) = (
+        floats(cx, 2, rows.saturating_mul(both))?,
+        floats(cx, 3, rows.saturating_mul(cells))?,
+    );
+    let (b_ru, b_c) = (floats(cx, 4, both)?, floats(cx, 5, cells)?);
     let mut room = zeros(cx, batch * rows)?;
     let mut gates = zeros(cx, 2 * state)?;
     beside(&x, inputs, &before, cells, &mut room);

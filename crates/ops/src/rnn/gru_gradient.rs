@@ -29,11 +29,12 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let [batch, inputs, cells] = sizes(cx)?;
-    let (rows, state) = (inputs + cells, batch * cells);
+    let (rows, state) = (inputs.saturating_add(cells), batch.saturating_mul(cells));
+    let both = cells.saturating_mul(2);
     let before = floats(cx, 1, state)?;
     let (w_ru, w_c) = (
-        floats(cx, 2, rows * 2 * cells)?,
-        floats(cx, 3, rows * cells)?,
+        floats(cx, 2, rows.saturating_mul(both))?,
+        floats(cx, 3, rows.saturating_mul(cells))?,
     );
     let of = |i: usize| floats(cx, i, state);
     let (r, u, c, dh) = (of(6)?, of(7)?, of(8)?, of(9)?);

@@ -74,11 +74,11 @@ fn run(cx: &TensorCx<'_>, first: usize, order: GateOrder) -> Result<Vec<Tensor>,
         _ => counted_steps(cx, steps)?,
     };
     let of = |i: usize, len: usize| floats(cx, first + i, len);
-    let x = of(0, steps * batch * inputs)?;
+    let x = of(0, steps.saturating_mul(sizes.step()))?;
     let (cs, h) = (of(1, sizes.state())?, of(2, sizes.state())?);
-    let w = of(3, sizes.rows() * 4 * cells)?;
+    let w = of(3, sizes.weights())?;
     let (input, forget, output) = (of(4, cells)?, of(5, cells)?, of(6, cells)?);
-    let b = of(7, 4 * cells)?;
+    let b = of(7, sizes.gates())?;
     let weights = Weights {
         w: &w,
         input: &input,
@@ -89,10 +89,12 @@ fn run(cx: &TensorCx<'_>, first: usize, order: GateOrder) -> Result<Vec<Tensor>,
     let state = sizes.state();
     let mut all = Vec::with_capacity(7);
     for _ in 0..7 {
-        all.push(zeros(cx, steps * state)?);
+        all.push(zeros(cx, steps.saturating_mul(state))?);
     }
     let mut room = cell.room(cx)?;
     let mut stop = cx.stop_check();
+    // Steps without examples or cells have no values.
+    let counted = if state == 0 { 0 } else { counted };
     for t in 0..counted {
         stop.tick()?;
         let mut own: Vec<&mut [f32]> = Vec::with_capacity(7);

@@ -30,16 +30,11 @@ impl<'a> GradientInputs<'a> {
         order: GateOrder,
     ) -> Result<GradientInputs<'a>, KernelError> {
         let sizes = LstmSizes::of(cx, first)?;
-        let LstmSizes {
-            steps,
-            batch,
-            inputs,
-            cells,
-        } = sizes;
+        let LstmSizes { steps, cells, .. } = sizes;
         let state = sizes.state();
-        let mut lengths = vec![steps * batch * inputs, state, state];
-        lengths.extend([sizes.rows() * 4 * cells, cells, cells, cells, 4 * cells]);
-        lengths.resize(8 + values + 2, steps * state);
+        let mut lengths = vec![steps.saturating_mul(sizes.step()), state, state];
+        lengths.extend([sizes.weights(), cells, cells, cells, sizes.gates()]);
+        lengths.resize(8 + values + 2, steps.saturating_mul(state));
         let all = lengths.into_iter().enumerate();
         let all: Result<Vec<_>, _> = all.map(|(i, len)| floats(cx, first + i, len)).collect();
         Ok(GradientInputs {
@@ -136,7 +131,10 @@ fn sequence_gradient(cx: &TensorCx<'_>, order: GateOrder) -> Result<Vec<Tensor>,
     let mut db = zeros(cx, 4 * cells)?;
     let mut views = [zeros(cx, cells)?, zeros(cx, cells)?, zeros(cx, cells)?];
     let mut stop = cx.stop_check();
-    for t in (0..counted_steps(cx, steps)?).rev() {
+    let counted = counted_steps(cx, steps)?;
+    // Steps without examples or cells have no gradients.
+    let counted = if state == 0 { 0 } else { counted };
+    for t in (0..counted).rev() {
         stop.tick()?;
         let add = |to: &mut [f32], from: &[f32]| to.iter_mut().zip(from).for_each(|(a, b)| *a += b);
         add(&mut dcs, &own.all[15][t * state..][..state]);

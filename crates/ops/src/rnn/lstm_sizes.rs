@@ -107,12 +107,27 @@ impl LstmSizes {
 
     /// Elements of a state.
     pub(super) fn state(self) -> usize {
-        self.batch * self.cells
+        self.batch.saturating_mul(self.cells)
     }
 
     /// Rows of the weights.
     pub(super) fn rows(self) -> usize {
-        self.inputs + self.cells
+        self.inputs.saturating_add(self.cells)
+    }
+
+    /// Columns of the weights.
+    pub(super) fn gates(self) -> usize {
+        self.cells.saturating_mul(4)
+    }
+
+    /// Elements of the weights.
+    pub(super) fn weights(self) -> usize {
+        self.rows().saturating_mul(self.gates())
+    }
+
+    /// Elements of the inputs of one step.
+    pub(super) fn step(self) -> usize {
+        self.batch.saturating_mul(self.inputs)
     }
 }
 

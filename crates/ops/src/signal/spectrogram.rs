@@ -195,6 +195,10 @@ fn mfcc(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let &[channels, rows, bins] = cx.tensor(0)?.dims() else {
         return Err(KernelError::Argument("a spectrogram"));
     };
+    if cx.tensor(0)?.is_empty() {
+        let count = usize::try_from(cx.attrs().int("dct_coefficient_count")).unwrap_or(0);
+        return Ok(vec![cx.zeros(DType::F32, &[channels, rows, count])?]);
+    }
     let filters = MelFilters::new(cx.attrs(), bins, cx.int(1)? as f64)?;
     if filters.last >= bins {
         return Err(KernelError::Invalid(format!(
