@@ -391,9 +391,19 @@ pub(crate) static SCALE_AND_TRANSLATE_GRAD: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: &[type_attr("T", &[DType::F32]), KERNEL, ANTIALIAS],
         shape: |cx| {
-            cx.ranked(0, 4)?;
+            let gradients = cx.ranked(0, 4)?;
             pairs(cx, [2, 3])?;
             let images = cx.ranked(1, 4)?;
+            for axis in [0, 3] {
+                if let (Some(found), Some(expected)) = (gradients.dim(axis), images.dim(axis))
+                    && found != expected
+                {
+                    return Err(invalid_value(
+                        0,
+                        format!("dimension {axis} is {found}, and that of the images {expected}"),
+                    ));
+                }
+            }
             cx.set(0, images);
             Ok(())
         },
