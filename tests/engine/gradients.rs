@@ -57,6 +57,10 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
         "RefIdentity",
         "a session runs Identity in its place, which is in the table",
     ),
+    (
+        "DebugGradientRefIdentity",
+        "a session runs Identity in its place, which is in the table",
+    ),
     ("HorovodAllreduce", RANKS),
     ("HorovodAllgather", RANKS),
     ("HorovodBroadcast", RANKS),

@@ -48,6 +48,7 @@ mod placement;
 mod placer;
 mod random_graphs;
 mod random_imports;
+mod rare_ops;
 mod registry;
 mod rnn;
 mod shared_engine;

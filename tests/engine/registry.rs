@@ -158,6 +158,48 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ),
     ("BatchSelfAdjointEig", TAKEN_BACK),
     ("VarHandleOp", "every variable of every case is one"),
+    ("CompareAndBitpack", TAKEN_BACK_RARE),
+    ("WrapDatasetVariant", BESIDE_ANOTHER),
+    ("UnwrapDatasetVariant", BESIDE_ANOTHER),
+    ("ChooseFastestDataset", BESIDE_ANOTHER),
+    ("GroupByReducerDataset", BESIDE_ANOTHER),
+    ("ExperimentalChooseFastestDataset", BESIDE_ANOTHER),
+    ("ExperimentalRebatchDataset", BESIDE_ANOTHER),
+    ("ExperimentalRandomDataset", BESIDE_ANOTHER),
+    ("ExperimentalGroupByWindowDataset", BESIDE_ANOTHER),
+    ("ExperimentalScanDataset", BESIDE_ANOTHER),
+    ("ExperimentalMatchingFilesDataset", BESIDE_ANOTHER),
+    ("ExperimentalIteratorGetDevice", BESIDE_ANOTHER),
+    (
+        "RebatchDataset",
+        "TensorFlow makes it for its own distribution: tests/engine/input runs it",
+    ),
+    ("TileGrad", TAKEN_BACK_RARE),
+    ("AdjustContrast", TAKEN_BACK_RARE),
+    ("BatchNormWithGlobalNormalization", TAKEN_BACK_RARE),
+    ("BatchNormWithGlobalNormalizationGrad", TAKEN_BACK_RARE),
+    (
+        "HostConst",
+        "it is Const by another name: tests/engine/rare_ops.rs runs it",
+    ),
+    (
+        "ImmutableConst",
+        "it reads a file: tests/engine/rare_ops.rs runs it",
+    ),
+    (
+        "Fact",
+        "TensorFlow draws one of several: tests/engine/rare_ops.rs runs it",
+    ),
+    (
+        "NonDeterministicInts",
+        "no seed gives its numbers again: tests/engine/rare_ops.rs runs it",
+    ),
+    ("GetSessionHandleV2", SESSION_TENSORS),
+    (
+        "_TakeVariable",
+        "the golden graph temporary_variables runs it in place of another",
+    ),
+    ("EncodeJpegVariableQuality", IMAGE_FILES),
     ("_TurnSum", NOT_IN_TENSORFLOW),
     ("_TurnBegin", NOT_IN_TENSORFLOW),
     ("_TurnGive", NOT_IN_TENSORFLOW),
@@ -188,6 +230,7 @@ const STATISTICS: &str =
     "TensorFlow has no such op: tests/engine/statistics_ops.rs, and scikit-learn in crates/stats";
 const TAKEN_BACK: &str = "TensorFlow has taken it back, for the op in the same file that has a case: \
      tests/engine/ops_by_hand.rs runs it";
+const TAKEN_BACK_RARE: &str = "TensorFlow has taken it back: tests/engine/rare_ops.rs runs it";
 const SESSION_TENSORS: &str =
     "its value lasts over steps: tests/engine/shared_engine.rs, and TensorFlow's client";
 const FIRST_VERSIONS: &str = "of TensorFlow's first versions; the op that took its place has one";
@@ -262,6 +305,7 @@ const WITHOUT_GRADIENT: &[(&str, &str)] = &[
     ("RandomGammaGrad", "TensorFlow has none"),
     ("TensorArrayV3", ARRAYS),
     ("TensorArrayGradV3", ARRAYS),
+    ("TensorArrayGradWithShape", ARRAYS),
     ("TensorArrayWriteV3", ARRAYS),
     ("TensorArrayReadV3", ARRAYS),
     ("TensorArraySizeV3", ARRAYS),
@@ -286,6 +330,21 @@ const WITHOUT_GRADIENT: &[(&str, &str)] = &[
     ("FractionalMaxPoolGrad", "TensorFlow has none"),
     ("FractionalAvgPoolGrad", "TensorFlow has none"),
     ("Conv3DBackpropFilter", FIRST_VERSIONS),
+    ("ParallelConcat", "TensorFlow has none"),
+    ("For", "TensorFlow has none"),
+    ("MapDefun", "TensorFlow has none"),
+    ("LSTMBlockCellGrad", "TensorFlow has none"),
+    ("BlockLSTMGrad", "TensorFlow has none"),
+    ("BlockLSTMGradV2", "TensorFlow has none"),
+    ("GRUBlockCellGrad", "TensorFlow has none"),
+    ("FusedPadConv2D", "TensorFlow has none"),
+    ("FusedResizeAndPadConv2D", "TensorFlow has none"),
+    (
+        "BatchNormWithGlobalNormalizationGrad",
+        "TensorFlow has none",
+    ),
+    ("ScaleAndTranslateGrad", "TensorFlow has none"),
+    ("MatrixExponential", "TensorFlow has none"),
     ("CollectiveReduceV2", "TensorFlow has none"),
     ("CollectiveReduceScatterV2", "TensorFlow has none"),
     ("CollectiveGatherV2", "TensorFlow has none"),

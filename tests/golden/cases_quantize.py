@@ -1,11 +1,11 @@
-"""QuantizeAndDequantize, all versions."""
+"""QuantizeAndDequantize, all versions; QuantizeV2, Dequantize, casts of quantized numbers."""
 
 import dataclasses
 
 import numpy as np
 
 from inputs import generator, rnd
-from reference import f32, f64, i32
+from reference import f32, f64, i32, tf
 
 # label: (attributes, lower and upper limit)
 ONE_RANGE = {
@@ -31,6 +31,7 @@ NEW_ATTRIBUTES = {
 
 def add(s):
     """Adds the cases of this module."""
+    steps(s)
     for name, dtype in (("f32", f32), ("f64", f64)):
         x = rnd(dtype, [3, 4, 5]).draw(generator("quantized"))
         x[0, 0] = [0.5, -0.5, 0.25, -1.25, 1.5]
@@ -70,3 +71,74 @@ def versions(s, label, x, low, high, attrs):
     dy = rnd(x.dtype, x.shape)
     s.case("QuantizeAndDequantizeV4Grad", label, audit=False, gradients=dy, **given, **axis)
     return run
+
+
+QUANTIZED = {"qi8": tf.qint8, "qu8": tf.quint8, "qi16": tf.qint16, "qu16": tf.quint16, "qi32": tf.qint32}
+# label: (lower and upper limit, attributes)
+INTO_STEPS = {
+    "": (-1.0, 1.5, {}),
+    "first": (-1.0, 1.5, {"mode": "MIN_FIRST"}),
+    "scaled": (-1.0, 1.5, {"mode": "SCALED"}),
+    "scaled_even": (-0.5, 0.25, {"mode": "SCALED", "round_mode": "HALF_TO_EVEN"}),
+    "scaled_narrow": (-1.0, 1.0, {"mode": "SCALED", "narrow_range": True}),
+    "positive": (0.25, 1.5, {}),
+    "no_range": (0.0, 0.0, {}),
+    "fine": (0.0, 0.001, {"ensure_minimum_range": 0.0001}),
+}
+
+
+def steps(s):
+    """QuantizeV2 and Dequantize; casts and bitcasts of quantized numbers."""
+    for name, dtype in QUANTIZED.items():
+        for label, (low, high, attrs) in INTO_STEPS.items():
+            x = np.array([[-2.0, -1.0, -0.5, -0.3, -0.001], [0.0, 0.001, 0.25, 0.7, 2.0]], f32)
+            own = f"{name}_{label}" if label else name
+            # A step of 32 bits is finer than a number.
+            tol = (1e-6, 300) if name == "qi32" else None
+            s.case("QuantizeV2", own, audit=False, tol=tol, input=x, min_range=f32(low), max_range=f32(high), T=dtype, **attrs)
+            if "ensure_minimum_range" in attrs or "round_mode" in attrs:
+                continue
+            numbers = rnd(np.dtype(dtype.as_numpy_dtype)[0], [3, 4], *bounds(dtype)).draw(generator(own))
+            numbers[0, 0], numbers[0, 1] = bounds(dtype)
+            if name == "qi32":
+                # TensorFlow takes the last step of 32 bits for the first one.
+                numbers[0, 1] //= 2
+            given = {"input": quantized(numbers, dtype), "min_range": f32(low), "max_range": f32(high)}
+            s.case("Dequantize", own, audit=False, tol=(1e-5, 1e-6), **given, **attrs)
+        for axis in (0, 1):
+            n = (2, 3)[axis]
+            low, high = -np.linspace(0.5, 1.5, n).astype(f32), np.linspace(1.0, 0.25, n).astype(f32)
+            for mode in ("MIN_COMBINED", "SCALED"):
+                own = f"{name}_axis_{axis}_{mode.lower()}"
+                attrs = {"axis": axis, "mode": mode}
+                tol = (1e-6, 300) if name == "qi32" else None
+                x = rnd(f32, [2, 3, 2])
+                s.case("QuantizeV2", own, audit=False, tol=tol, input=x, min_range=low, max_range=high, T=dtype, **attrs)
+                numbers = rnd(np.dtype(dtype.as_numpy_dtype)[0], [2, 3, 2], *bounds(dtype)).draw(generator(own))
+                given = {"input": quantized(numbers, dtype), "min_range": low, "max_range": high}
+                s.case("Dequantize", own, audit=False, tol=(1e-5, 1e-6), **given, **attrs)
+        numbers = np.array([-3, 0, 7, 100], np.int32)
+        for other in (tf.float32, tf.int64, tf.uint8):
+            short = other.name.replace("float", "f").replace("uint", "u").replace("int", "i")
+            plain = numbers.astype(other.as_numpy_dtype)
+            s.case("Cast", f"{short}_to_{name}", audit=False, x=np.abs(plain), DstT=dtype)
+            own = quantized(np.abs(numbers).astype(np.dtype(dtype.as_numpy_dtype)[0]), dtype)
+            s.case("Cast", f"{name}_to_{short}", audit=False, x=own, DstT=other)
+        own = quantized(np.abs(numbers).astype(np.dtype(dtype.as_numpy_dtype)[0]), dtype)
+        s.case("Bitcast", f"{name}_to_u8", audit=False, input=own, type=tf.uint8)
+        s.case("Reshape", name, audit=False, tensor=own, shape=np.array([2, 2], i32))
+        s.case("Identity", name, audit=False, input=own)
+    numbers = quantized(np.array([0, 1, 128, 255], np.uint8), tf.quint8)
+    given = {"input": numbers, "min_range": f32(-1), "max_range": f32(1)}
+    s.case("Dequantize", "qu8_to_bf16", audit=False, **given, dtype=tf.bfloat16)
+
+
+def bounds(dtype):
+    """The first and the last step."""
+    info = np.iinfo(np.dtype(dtype.as_numpy_dtype)[0])
+    return info.min, info.max
+
+
+def quantized(numbers, dtype):
+    """Integers as quantized numbers."""
+    return numbers.astype(np.dtype(dtype.as_numpy_dtype)[0]).view(dtype.as_numpy_dtype)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from inputs import rnd
+from inputs import Var, rnd
 from kinds import ANY
 from reference import bf16, f16, f32, f64, i32, i64, u32, u64
 
@@ -66,6 +66,7 @@ def add(s):
     moved(s)
     stateless(s)
     samplers(s)
+    stateful(s)
 
 
 def halves(s):
@@ -224,3 +225,36 @@ def both_runs(s, op, label, **arguments):
 def normal_tolerance(dtype):
     """How far a normal number may be off."""
     return {f16: (2e-3, 1e-4), bf16: (1e-2, 1e-4), f32: (1e-5, 5e-6), f64: (1e-12, 2e-13)}[dtype]
+
+
+def stateful(s):
+    """Numbers from a generator whose state is in a variable."""
+    state = lambda: Var(np.array([5, 2**40, 77], i64))
+    alg = np.array(1, i64)
+    for label, dims in (("5", [5]), ("7x13", [7, 13]), ("none", [0])):
+        shape = np.array(dims, i64)
+        given = {"algorithm": alg, "shape": shape}
+        for name, dtype in (("f32", f32), ("f64", f64), ("f16", f16), ("bf16", bf16)):
+            for op in ("StatefulUniform", "StatefulStandardNormalV2", "StatefulTruncatedNormal"):
+                s.case(op, f"{name}_{label}", audit=False, resource=state(), **given, dtype=dtype)
+        for name, dtype in (("i32", i32), ("i64", i64)):
+            bounds = {"minval": np.array(-10, dtype), "maxval": np.array(90, dtype)}
+            s.case("StatefulUniformInt", f"{name}_{label}", audit=False, resource=state(), **given, **bounds)
+        for name, dtype in (("i32", i32), ("i64", i64), ("u32", u32), ("u64", u64)):
+            s.case("StatefulUniformFullInt", f"{name}_{label}", audit=False, resource=state(), **given, dtype=dtype)
+    carried = Var(np.array([-3, -1, 77], i64))
+    s.case("StatefulUniform", "carry", audit=False, resource=carried, algorithm=alg, shape=np.array([5], i32), dtype=f32)
+    for label, counts, probs in (
+        ("small", [3.0, 10.0], [0.5, 0.25]),
+        ("large", [100.0, 1000.0], [0.5, 0.25]),
+    ):
+        given = {"algorithm": alg, "shape": np.array([3, 2], i32)}
+        s.case(
+            "StatefulRandomBinomial",
+            label,
+            audit=False,
+            resource=state(),
+            **given,
+            counts=np.array(counts),
+            probs=np.array(probs),
+        )

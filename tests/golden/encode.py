@@ -22,12 +22,27 @@ DTYPE_NAMES = {
     tf.complex64: "c64",
     tf.complex128: "c128",
     tf.bool: "bool",
+    tf.qint8: "qi8",
+    tf.quint8: "qu8",
+    tf.qint16: "qi16",
+    tf.quint16: "qu16",
+    tf.qint32: "qi32",
     tf.string: "string",
 }
-SHORT = {np.dtype(k.as_numpy_dtype).name: v for k, v in DTYPE_NAMES.items() if v != "string"}
+QUANTIZED = {"qint8": "qi8", "quint8": "qu8", "qint16": "qi16", "quint16": "qu16", "qint32": "qi32"}
+SHORT = {
+    np.dtype(k.as_numpy_dtype).name: v
+    for k, v in DTYPE_NAMES.items()
+    if v != "string" and v not in QUANTIZED.values()
+}
 FLOATS = ("f16", "bf16", "f32", "f64")
 # Dtypes of the parts of complex numbers.
 PARTS = {"c64": "f32", "c128": "f64"}
+
+
+def short_name(dtype):
+    """The name of a NumPy dtype; a quantized one has a field of its name."""
+    return QUANTIZED[dtype.names[0]] if dtype.names else SHORT[dtype.name]
 
 
 def number(value, short):
@@ -74,7 +89,9 @@ def tensor(array):
     """A tensor as a JSON object: dtype, dims and the elements in row-major order."""
     # As an array of bytes a string would lose the zeros that it ends in.
     array = np.array(array, object) if isinstance(array, bytes) else np.asarray(array)
-    short = "string" if array.dtype.kind in "OSU" else SHORT[array.dtype.name]
+    short = "string" if array.dtype.kind in "OSU" else short_name(array.dtype)
+    if array.dtype.names:
+        array = array[array.dtype.names[0]]
     data = ",".join(number(v, short) for v in array.reshape(-1))
     dims = json.dumps(list(array.shape), separators=(",", ":"))
     return Raw(f'{{"dtype":"{short}","dims":{dims},"data":[{data}]}}')

@@ -11,6 +11,7 @@ import pathlib
 import sys
 
 import cases_array
+import cases_audio
 import cases_collect
 import cases_complex
 import cases_conv
@@ -30,10 +31,13 @@ import cases_pool
 import cases_quantize
 import cases_ragged
 import cases_random
+import cases_rare
 import cases_regions
 import cases_rearrange
 import cases_reduce
 import cases_resize
+import cases_rnn
+import cases_scaled
 import cases_sparse
 import cases_state
 import cases_strings
@@ -46,6 +50,7 @@ from traces import trace_lines
 HERE = pathlib.Path(__file__).parent
 MODULES = (
     cases_array,
+    cases_audio,
     cases_move,
     cases_make,
     cases_math,
@@ -74,6 +79,9 @@ MODULES = (
     cases_strings,
     cases_ragged,
     cases_random,
+    cases_rare,
+    cases_rnn,
+    cases_scaled,
 )
 
 
@@ -130,6 +138,16 @@ def check(path, lines):
     return len(differing)
 
 
+def replace(path, lines):
+    """Writes these cases in place of those of their names, and keeps all others; new ones follow them."""
+    new = {json.loads(line)["name"]: line for line in lines}
+    old = gzip.open(path, "rt").read().splitlines()
+    kept = [new.pop(json.loads(line)["name"], line) for line in old]
+    all_lines = kept + list(new.values())
+    path.write_bytes(pack(all_lines))
+    print(f"{path.name}: {len(all_lines)} cases, {len(new)} new")
+
+
 def report(path, lines, data):
     """Prints the number of cases per op."""
     counts = collections.Counter(json.loads(line)["name"].split("/")[0] for line in lines)
@@ -143,7 +161,10 @@ def main():
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--print", metavar="TEXT", help="print the cases whose line has TEXT")
     parser.add_argument("--dry", metavar="MODULE", help="run one case module, write nothing")
+    parser.add_argument("--only", metavar="MODULE", help="write one case module, keep the other cases")
     options = parser.parse_args()
+    if options.only:
+        return replace(HERE / "ops.jsonl.gz", op_lines(options.only))
     files = {HERE / "ops.jsonl.gz": op_lines(options.dry)}
     if not options.dry:
         files[HERE / "training.jsonl.gz"] = trace_lines() + optimizer_lines()

@@ -17,6 +17,7 @@ import graphs_arrays  # noqa: F401
 import graphs_control  # noqa: F401
 import graphs_datasets  # noqa: F401
 import graphs_embeddings  # noqa: F401
+import graphs_experiments  # noqa: F401
 import graphs_files
 import graphs_functions  # noqa: F401
 import graphs_images  # noqa: F401
@@ -28,6 +29,7 @@ import graphs_optimizers  # noqa: F401
 import graphs_pruning  # noqa: F401
 import graphs_queues  # noqa: F401
 import graphs_random  # noqa: F401
+import graphs_rare  # noqa: F401
 import graphs_record
 import graphs_records  # noqa: F401
 import graphs_saved

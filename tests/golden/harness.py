@@ -45,6 +45,11 @@ class Result:
     second: list | None = None
 
 
+def typed(value, dtype):
+    """A result in its dtype: of quantized numbers, a session gives the integers."""
+    return value.view(dtype.as_numpy_dtype) if dtype.is_quantized else value
+
+
 def execute(op, arguments, runs=1, threads=1):
     """Builds `op` through tf.raw_ops, runs it and returns a Result with inputs in op-def order."""
     result = Result()
@@ -87,7 +92,8 @@ def execute(op, arguments, runs=1, threads=1):
                 sess.run(assign, feed)
             runs_seen = []
             for _ in range(runs):
-                runs_seen.append(sess.run(node.outputs if node.outputs else node, feeds) or [])
+                found = sess.run(node.outputs if node.outputs else node, feeds) or []
+                runs_seen.append([typed(o, t.dtype) for o, t in zip(found, node.outputs)])
             result.outputs = runs_seen[0]
             result.second = runs_seen[1] if runs > 1 else None
             if variables and op != "VarIsInitializedOp":

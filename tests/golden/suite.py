@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 
-from encode import FLOATS, SHORT, Raw, dumps, tensor
+from encode import FLOATS, Raw, dumps, short_name, tensor
 from harness import execute
 from inputs import Var, draw, generator, is_input
 from reference import f64
@@ -150,7 +150,7 @@ def nchw_twin(run, images, sizes, out_images):
 def variable(var):
     """A variable input; without "data" it is not initialised."""
     if var.value is None:
-        name = SHORT[np.dtype(var.dtype).name]
+        name = short_name(np.dtype(var.dtype))
         return {"variable": Raw(dumps({"dtype": name, "dims": list(var.dims)}))}
     return {"variable": tensor(var.value)}
 
@@ -158,7 +158,7 @@ def variable(var):
 def is_low(array):
     """True if an array has a floating type coarser than f64."""
     array = np.asarray(array)
-    return array.dtype.kind not in "OSU" and SHORT[array.dtype.name] in FLOATS and array.dtype != f64
+    return array.dtype.kind not in "OSU" and short_name(array.dtype) in FLOATS and array.dtype != f64
 
 
 def widen(value):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from encode import FLOATS, PARTS, SHORT
+from encode import FLOATS, PARTS, short_name
 from reference import f64
 
 # (rel, abs): a few roundings of the type for elementwise functions.
@@ -58,7 +58,7 @@ SUMMED_IN_F32 = {"CTCLoss", "CTCBeamSearchDecoder"}
 def floats_of(arrays):
     """The dtype names of the floating arrays among `arrays`; of complex ones, those of their parts."""
     numeric = [a for a in map(np.asarray, arrays) if a.dtype.kind not in "OSU"]
-    names = [PARTS.get(SHORT[a.dtype.name], SHORT[a.dtype.name]) for a in numeric]
+    names = [PARTS.get(short_name(a.dtype), short_name(a.dtype)) for a in numeric]
     return [name for name in names if name in FLOATS]
 
 

@@ -6,7 +6,7 @@ use std::io::Read;
 use serde_json::Value;
 use thalweg_graph::Attr;
 use thalweg_tensor::num_complex::Complex;
-use thalweg_tensor::{DType, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Quantized, Shape, Tensor, dispatch};
 
 /// A call of an op with its expected results.
 #[derive(Clone)]
@@ -182,6 +182,11 @@ parse! {
     u32 => |v| v.as_u64().unwrap() as u32;
     u64 => |v| v.as_u64().unwrap();
     bool => |v| v.as_bool().unwrap();
+    Quantized<i8> => |v| Quantized(i8::parse(v));
+    Quantized<u8> => |v| Quantized(u8::parse(v));
+    Quantized<i16> => |v| Quantized(i16::parse(v));
+    Quantized<u16> => |v| Quantized(u16::parse(v));
+    Quantized<i32> => |v| Quantized(i32::parse(v));
     Complex<f32> => |v| Complex::new(f32::parse(&v[0]), f32::parse(&v[1]));
     Complex<f64> => |v| Complex::new(f64::parse(&v[0]), f64::parse(&v[1]));
 }

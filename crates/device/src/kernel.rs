@@ -143,9 +143,9 @@ pub const fn on_host() -> Kernel {
     }
 }
 
-/// `true` if GPUs compute with elements of this dtype: not with strings and complex numbers.
+/// `true` if GPUs compute with elements of this dtype: not with strings, complex and quantized numbers.
 pub const fn gpus_compute(dtype: DType) -> bool {
-    !matches!(dtype, DType::String) && !dtype.is_complex()
+    !matches!(dtype, DType::String) && !dtype.is_complex() && !dtype.is_quantized()
 }
 
 impl Kernel {

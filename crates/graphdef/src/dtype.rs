@@ -6,8 +6,8 @@
 //!
 //! assert_eq!(to_number(DType::F32), 1);
 //! assert_eq!(from_number(9), Ok(DType::I64));
-//! assert_eq!(name(11), "DT_QINT8");
-//! assert!(from_number(11).is_err());
+//! assert_eq!(name(24), "DT_FLOAT8_E5M2");
+//! assert!(from_number(24).is_err());
 //! ```
 
 use thalweg_tensor::DType;
@@ -19,7 +19,7 @@ use crate::messages::DataType;
 const REFERENCE_OFFSET: i32 = 100;
 
 /// Every dtype, with its TensorFlow number.
-const NUMBERS: [(DType, DataType); 18] = [
+const NUMBERS: [(DType, DataType); 23] = [
     (DType::F16, DataType::DtHalf),
     (DType::BF16, DataType::DtBfloat16),
     (DType::F32, DataType::DtFloat),
@@ -35,6 +35,11 @@ const NUMBERS: [(DType, DataType); 18] = [
     (DType::C64, DataType::DtComplex64),
     (DType::C128, DataType::DtComplex128),
     (DType::Bool, DataType::DtBool),
+    (DType::QI8, DataType::DtQint8),
+    (DType::QU8, DataType::DtQuint8),
+    (DType::QI32, DataType::DtQint32),
+    (DType::QI16, DataType::DtQint16),
+    (DType::QU16, DataType::DtQuint16),
     (DType::String, DataType::DtString),
     (DType::Resource, DataType::DtResource),
     (DType::Variant, DataType::DtVariant),
@@ -43,7 +48,7 @@ const NUMBERS: [(DType, DataType); 18] = [
 /// The dtype of this number; for a reference, that of the variable behind it.
 ///
 /// # Errors
-/// [`ValueError::DType`] for a dtype that Thalweg does not have (quantized, 4 and 8 bit floats), and for an unknown number.
+/// [`ValueError::DType`] for a dtype that Thalweg does not have (floats and integers of 4 and 8 bits), and for an unknown number.
 pub fn from_number(number: i32) -> Result<DType, ValueError> {
     let plain = match number > REFERENCE_OFFSET {
         true => number - REFERENCE_OFFSET,
@@ -84,7 +89,11 @@ mod tests {
 
     #[test]
     fn unsupported_dtypes_are_errors_with_their_names() {
-        for (number, name) in [(12, "DT_QUINT8"), (111, "DT_QINT8_REF"), (0, "DT_INVALID")] {
+        for (number, name) in [
+            (24, "DT_FLOAT8_E5M2"),
+            (124, "DT_FLOAT8_E5M2_REF"),
+            (0, "DT_INVALID"),
+        ] {
             assert_eq!(from_number(number), Err(ValueError::DType(name.into())));
         }
         for number in [-1, 100, 200, i32::MAX, i32::MIN] {

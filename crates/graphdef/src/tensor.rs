@@ -26,7 +26,7 @@
 use thalweg_tensor::half::{bf16, f16};
 use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::shape::checked_elements;
-use thalweg_tensor::{DType, Element, Shape, Tensor, TensorError};
+use thalweg_tensor::{DType, Element, Quantized, Shape, Tensor, TensorError};
 
 use crate::dtype;
 use crate::error::ValueError;
@@ -151,6 +151,11 @@ pub fn from_proto(proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, Va
         DType::U64 => cx.fill(&proto.uint64_val, |v: u64| v),
         DType::C64 => cx.fill(&pairs(&proto.scomplex_val), |[re, im]| Complex::new(re, im)),
         DType::C128 => cx.fill(&pairs(&proto.dcomplex_val), |[re, im]| Complex::new(re, im)),
+        DType::QI8 => cx.fill(&proto.int_val, |v| Quantized(v as i8)),
+        DType::QU8 => cx.fill(&proto.int_val, |v| Quantized(v as u8)),
+        DType::QI16 => cx.fill(&proto.int_val, |v| Quantized(v as i16)),
+        DType::QU16 => cx.fill(&proto.int_val, |v| Quantized(v as u16)),
+        DType::QI32 => cx.fill(&proto.int_val, |v: i32| Quantized(v)),
         DType::Bool => cx.fill(&proto.bool_val, |v: bool| v),
         _ => Err(ValueError::Handle),
     }
@@ -327,6 +332,11 @@ pub fn to_proto(tensor: &Tensor) -> Result<TensorProto, ValueError> {
         DType::U64 => p.uint64_val = list(tensor, |v: u64| v)?,
         DType::C64 => p.scomplex_val = list(tensor, |v: Complex<f32>| [v.re, v.im])?.concat(),
         DType::C128 => p.dcomplex_val = list(tensor, |v: Complex<f64>| [v.re, v.im])?.concat(),
+        DType::QI8 => p.int_val = list(tensor, |v: Quantized<i8>| v.0.into())?,
+        DType::QU8 => p.int_val = list(tensor, |v: Quantized<u8>| v.0.into())?,
+        DType::QI16 => p.int_val = list(tensor, |v: Quantized<i16>| v.0.into())?,
+        DType::QU16 => p.int_val = list(tensor, |v: Quantized<u16>| v.0.into())?,
+        DType::QI32 => p.int_val = list(tensor, |v: Quantized<i32>| v.0)?,
         DType::Bool => p.bool_val = list(tensor, |v: bool| v)?,
         DType::String => {
             p.string_val = tensor.as_strings()?.iter().map(|s| s.to_vec()).collect();

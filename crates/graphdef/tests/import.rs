@@ -4,7 +4,7 @@ mod support;
 
 use support::*;
 use thalweg_graph::{Graph, Origin, Reason};
-use thalweg_graphdef::messages::DataType::{DtFloat, DtInt32, DtQuint8};
+use thalweg_graphdef::messages::DataType::{DtFloat, DtInt32, DtUint4};
 use thalweg_graphdef::messages::attr_value::{ListValue, Value};
 use thalweg_graphdef::messages::{NodeDef, TensorProto, VersionDef};
 use thalweg_graphdef::{
@@ -200,16 +200,16 @@ fn all_unsupported_ops_are_reported_at_once() {
 fn all_unsupported_dtypes_are_reported_at_once() {
     let mut def = backwards();
     def.node
-        .push(node("c", "Placeholder", &[], &[("dtype", dtype(DtQuint8))]));
+        .push(node("c", "Placeholder", &[], &[("dtype", dtype(DtUint4))]));
     def.node.push(constant(
         "d",
         TensorProto {
-            dtype: 11,
+            dtype: 29,
             ..Default::default()
         },
     ));
     let error = fails(&def).to_string();
-    assert!(error.contains("DT_QINT8 (d); DT_QUINT8 (c)"), "{error}");
+    assert!(error.contains("DT_INT4 (d); DT_UINT4 (c)"), "{error}");
 }
 
 #[test]

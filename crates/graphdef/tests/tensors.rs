@@ -9,7 +9,7 @@ use thalweg_graphdef::tensor::{Budget, elements_bytes, from_proto, to_content_pr
 use thalweg_graphdef::{ValueError, dtype};
 use thalweg_tensor::half::{bf16, f16};
 use thalweg_tensor::num_complex::Complex;
-use thalweg_tensor::{DType, Tensor, TensorError};
+use thalweg_tensor::{DType, Quantized, Tensor, TensorError};
 
 const LIMIT: usize = 1 << 20;
 
@@ -32,6 +32,13 @@ fn lists() -> Vec<(TensorProto, Tensor)> {
     let (p, m) = (i32::from(f16::ONE.to_bits()), i32::from(h.to_bits()));
     let (bp, bm) = (i32::from(bf16::ONE.to_bits()), i32::from(b.to_bits()));
     vec![
+        (
+            TensorProto {
+                int_val: vec![1, -2],
+                ..f(DType::QI8)
+            },
+            [Quantized(1i8), Quantized(-2), Quantized(-2)].into(),
+        ),
         (
             TensorProto {
                 half_val: vec![p, m],
@@ -302,11 +309,11 @@ fn too_many_elements_are_an_error() {
 
 #[test]
 fn unsupported_dtypes_of_tensors_are_errors_with_their_names() {
-    let quantized = TensorProto {
-        dtype: DataType::DtQuint8 as i32,
+    let short = TensorProto {
+        dtype: DataType::DtInt4 as i32,
         ..TensorProto::default()
     };
-    assert_eq!(read(&quantized), Err(ValueError::DType("DT_QUINT8".into())));
+    assert_eq!(read(&short), Err(ValueError::DType("DT_INT4".into())));
     assert_eq!(read(&of(DType::Resource, &[])), Err(ValueError::Handle));
     assert_eq!(read(&of(DType::Variant, &[])), Err(ValueError::Handle));
 }

@@ -8,7 +8,7 @@ use crate::image;
 use crate::signal;
 use crate::{
     array, collective, data, files, flow, linalg, lookup, math, nn, queue, ragged, random, reduce,
-    reports, sparse, state, statistics, strings, training,
+    reports, rnn, sparse, state, statistics, strings, training,
 };
 
 /// Lists of ops, by family. An op is registered by its entry in the list of its family.
@@ -29,6 +29,7 @@ static FAMILIES: &[&[&Op]] = &[
     nn::OPS,
     #[cfg(feature = "image")]
     image::OPS,
+    rnn::OPS,
     queue::OPS,
     lookup::OPS,
     reduce::OPS,

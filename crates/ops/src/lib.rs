@@ -44,6 +44,7 @@ mod ragged;
 mod random;
 mod reduce;
 mod reports;
+mod rnn;
 #[cfg(feature = "fft")]
 mod signal;
 mod sparse;

@@ -60,6 +60,16 @@ pub enum DType {
     C128,
     /// One byte, 0 or 1.
     Bool,
+    /// Signed steps of a quantization, 1 byte. Quantized elements are moved, and computed by few ops.
+    QI8,
+    /// Unsigned steps of a quantization, 1 byte.
+    QU8,
+    /// Signed steps of a quantization, 2 bytes.
+    QI16,
+    /// Unsigned steps of a quantization, 2 bytes.
+    QU16,
+    /// Signed steps of a quantization, 4 bytes.
+    QI32,
     /// Byte strings of any length; elements live on the heap.
     String,
     /// A handle of an object outside of the graph. A variable's handle is resolved when a plan is
@@ -71,7 +81,7 @@ pub enum DType {
 
 impl DType {
     /// Every dtype, in declaration order.
-    pub const ALL: [DType; 18] = [
+    pub const ALL: [DType; 23] = [
         DType::F16,
         DType::BF16,
         DType::F32,
@@ -87,6 +97,11 @@ impl DType {
         DType::C64,
         DType::C128,
         DType::Bool,
+        DType::QI8,
+        DType::QU8,
+        DType::QI16,
+        DType::QU16,
+        DType::QI32,
         DType::String,
         DType::Resource,
         DType::Variant,
@@ -137,10 +152,20 @@ impl DType {
     /// Floats and complex numbers.
     pub const FLOATS_AND_COMPLEX: &'static [DType] =
         &DType::joined::<6>(DType::FLOATS, DType::COMPLEX);
-    /// The dtypes whose elements are plain bytes: numbers and bools.
-    pub const PLAIN: &'static [DType] = &DType::joined::<15>(DType::ALL_NUMBERS, &[DType::Bool]);
+    /// Numbers and bools: the dtypes that ops convert and compare.
+    pub const COMPUTED: &'static [DType] = &DType::joined::<15>(DType::ALL_NUMBERS, &[DType::Bool]);
+    /// The dtypes of quantized numbers.
+    pub const QUANTIZED: &'static [DType] = &[
+        DType::QI8,
+        DType::QU8,
+        DType::QI16,
+        DType::QU16,
+        DType::QI32,
+    ];
+    /// The dtypes whose elements are plain bytes: numbers, bools and quantized numbers.
+    pub const PLAIN: &'static [DType] = &DType::joined::<20>(DType::COMPUTED, DType::QUANTIZED);
     /// The dtypes whose elements can be moved one by one: those that are plain bytes, and strings.
-    pub const ELEMENTS: &'static [DType] = &DType::joined::<16>(DType::PLAIN, &[DType::String]);
+    pub const ELEMENTS: &'static [DType] = &DType::joined::<21>(DType::PLAIN, &[DType::String]);
     /// The dtypes of an index or an axis.
     pub const INDICES: &'static [DType] = &[DType::I32, DType::I64];
 
@@ -172,11 +197,11 @@ impl DType {
     /// Bytes of one element; 0 if elements are not plain bytes: strings, resources, variants.
     pub const fn size(self) -> usize {
         match self {
-            DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
-            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F16 | DType::BF16 | DType::I16 | DType::U16 | DType::QI16 | DType::QU16 => 2,
+            DType::F32 | DType::I32 | DType::U32 | DType::QI32 => 4,
             DType::F64 | DType::I64 | DType::U64 | DType::C64 => 8,
             DType::C128 => 16,
-            DType::I8 | DType::U8 | DType::Bool => 1,
+            DType::I8 | DType::U8 | DType::Bool | DType::QI8 | DType::QU8 => 1,
             DType::String | DType::Resource | DType::Variant => 0,
         }
     }
@@ -189,6 +214,14 @@ impl DType {
     /// `true` for one of [`DType::COMPLEX`].
     pub const fn is_complex(self) -> bool {
         matches!(self, DType::C64 | DType::C128)
+    }
+
+    /// `true` for one of [`DType::QUANTIZED`].
+    pub const fn is_quantized(self) -> bool {
+        matches!(
+            self,
+            DType::QI8 | DType::QU8 | DType::QI16 | DType::QU16 | DType::QI32
+        )
     }
 
     /// The dtype of the parts of a complex number; of another, the dtype itself.
@@ -238,6 +271,11 @@ impl DType {
             DType::C64 => "c64",
             DType::C128 => "c128",
             DType::Bool => "bool",
+            DType::QI8 => "qi8",
+            DType::QU8 => "qu8",
+            DType::QI16 => "qi16",
+            DType::QU16 => "qu16",
+            DType::QI32 => "qi32",
             DType::String => "string",
             DType::Resource => "resource",
             DType::Variant => "variant",
@@ -338,6 +376,38 @@ unsafe impl Element for Complex<f32> {
 // SAFETY: two numbers without padding (`#[repr(C)]`), of the size of its dtype.
 unsafe impl Element for Complex<f64> {
     const DTYPE: DType = DType::C128;
+}
+
+/// A number of steps of a quantization: an element of a quantized tensor. The range that the steps divide is no part of it.
+///
+/// ```
+/// use thalweg_tensor::{DType, Quantized, Tensor};
+///
+/// assert_eq!(Tensor::vector(&[Quantized(3u8)]).dtype(), DType::QU8);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Quantized<T>(pub T);
+
+// SAFETY: an integer without padding (`#[repr(transparent)]`), of the size of its dtype.
+unsafe impl Element for Quantized<i8> {
+    const DTYPE: DType = DType::QI8;
+}
+// SAFETY: an integer without padding (`#[repr(transparent)]`), of the size of its dtype.
+unsafe impl Element for Quantized<u8> {
+    const DTYPE: DType = DType::QU8;
+}
+// SAFETY: an integer without padding (`#[repr(transparent)]`), of the size of its dtype.
+unsafe impl Element for Quantized<i16> {
+    const DTYPE: DType = DType::QI16;
+}
+// SAFETY: an integer without padding (`#[repr(transparent)]`), of the size of its dtype.
+unsafe impl Element for Quantized<u16> {
+    const DTYPE: DType = DType::QU16;
+}
+// SAFETY: an integer without padding (`#[repr(transparent)]`), of the size of its dtype.
+unsafe impl Element for Quantized<i32> {
+    const DTYPE: DType = DType::QI32;
 }
 // SAFETY: one byte; a `Bool` tensor is only ever made from bytes that are 0 or 1.
 unsafe impl Element for bool {

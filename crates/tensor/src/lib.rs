@@ -30,7 +30,7 @@ pub use half;
 pub use num_complex;
 
 pub use buffer::{ALIGNMENT, BUFFER_OVERHEAD, Buffer, MIN_SHARED_BYTES, Memory};
-pub use dtype::{DType, Element};
+pub use dtype::{DType, Element, Quantized};
 pub use notes::Notes;
 pub use reservation::Reservation;
 pub use segment::SegmentError;

@@ -209,3 +209,27 @@ fn an_iterator_says_its_device() {
     let device = String::from_utf8_lossy(&device.as_strings().unwrap()[0]).into_owned();
     assert!(device.ends_with("device:CPU:0"), "{device}");
 }
+
+/// Batches are cut into parts of the first batch's size by the number of replicas.
+#[test]
+fn a_rebatched_dataset_has_the_parts_of_its_batches() {
+    let g = Graph::new();
+    let batches = node(
+        &g,
+        "BatchDataset",
+        &[range(&g, 7), g.constant(4i64)],
+        DType::I64,
+    );
+    let parts = node(
+        &g,
+        "RebatchDataset",
+        &[batches.output(), g.constant(2i64)],
+        DType::I64,
+    );
+    let wrapped = g.op("WrapDatasetVariant").input(parts.output()).output();
+    let parts = g.op("UnwrapDatasetVariant").input(wrapped).output();
+    let session = Session::new(&g).unwrap();
+    let (found, _) = elements(&session, parts, DType::I64);
+    let expected: [&[i64]; 4] = [&[0, 1], &[2, 3], &[4, 5], &[6]];
+    assert_eq!(found, expected.map(Tensor::vector));
+}

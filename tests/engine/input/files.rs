@@ -268,25 +268,33 @@ fn a_cache_file_appears_after_a_whole_pass_and_is_read_by_later_ones() {
 
 #[test]
 fn a_reader_counts_its_records_and_starts_anew() {
+    // The second version, and the first one on references.
+    for version in ["V2", ""] {
+        check_reader(version);
+    }
+}
+
+fn check_reader(version: &str) {
+    let op = |name: &str| format!("{name}{version}");
     let folder = Folder::new("reader");
     let file = written(&folder, "lines", b"one\ntwo\nthree");
     let g = Graph::new();
     let session = session(&folder, &g);
     let queue = g
-        .op("FIFOQueueV2")
+        .op(&op("FIFOQueue"))
         .attr("component_types", Attr::Types(vec![DType::String]))
         .output();
     let add = g
-        .op("QueueEnqueueV2")
+        .op(&op("QueueEnqueue"))
         .input(queue)
         .input(string(&g, &file))
         .build();
-    let reader = g.op("TextLineReaderV2").output();
-    let read = g.op("ReaderReadV2").input(reader).input(queue).outputs();
-    let count = |op: &str| g.op(op).input(reader).output();
+    let reader = g.op(&op("TextLineReader")).output();
+    let read = g.op(&op("ReaderRead")).input(reader).input(queue).outputs();
+    let count = |name: &str| g.op(&op(name)).input(reader).output();
     let counts = (
-        count("ReaderNumRecordsProducedV2"),
-        count("ReaderNumWorkUnitsCompletedV2"),
+        count("ReaderNumRecordsProduced"),
+        count("ReaderNumWorkUnitsCompleted"),
     );
     let text = |value: Tensor| String::from_utf8(value.as_strings().unwrap()[0].to_vec()).unwrap();
     let line = || text(session.run(read[1], []).unwrap());
@@ -298,7 +306,7 @@ fn a_reader_counts_its_records_and_starts_anew() {
     );
     assert_eq!(session.run::<(i64, i64)>(counts, []).unwrap(), (4, 1));
     session
-        .run::<()>(g.op("ReaderResetV2").input(reader).build(), [])
+        .run::<()>(g.op(&op("ReaderReset")).input(reader).build(), [])
         .unwrap();
     session.run::<()>(add, []).unwrap();
     assert_eq!(line(), "one");

@@ -16,6 +16,7 @@ use super::moves::moves;
 use super::nn::layers;
 use super::ragged::ragged;
 use super::rearrange::rearranged;
+use super::recurrent::recurrent;
 use super::reductions::reductions;
 use super::regions::regions;
 use super::sparse::sparse;
@@ -35,6 +36,7 @@ pub fn all_cases() -> Vec<GradientCase> {
         images(),
         volumes(),
         regions(),
+        recurrent(),
         decompositions(),
         listed(),
         sparse(),

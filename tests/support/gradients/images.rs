@@ -149,6 +149,68 @@ fn patches() -> Vec<GradientCase> {
     all
 }
 
+/// ScaleAndTranslate, and a normalization with given means and variances.
+fn scaled() -> Vec<GradientCase> {
+    let mut all = Vec::new();
+    for kernel in ["lanczos3", "triangle", "keyscubic"] {
+        let name = format!("ScaleAndTranslate {kernel}");
+        all.push(single(&name, vec![mixed(&[2, 4, 3, 2], 1)], move |g, x| {
+            let node = g.op("ScaleAndTranslate").input(x[0]);
+            let node = node.input(g.constant([5i32, 2]));
+            let node = node.input(g.constant([1.5f32, 0.5]));
+            let node = node.input(g.constant([-0.75f32, 0.25]));
+            vec![node.attr("kernel_type", kernel).output()]
+        }));
+    }
+    for scaled in [true, false] {
+        let of_channels = |seed| mixed(&[2], seed);
+        let variance = positive(&[2], 3);
+        let mut inputs = vec![
+            mixed(&[1, 2, 3, 2], 1),
+            of_channels(2),
+            variance,
+            of_channels(4),
+        ];
+        if scaled {
+            inputs.push(of_channels(5));
+        }
+        let name = format!("BatchNormWithGlobalNormalization {scaled}");
+        all.push(case(&name, inputs, move |g, x| {
+            let node = g.op("BatchNormWithGlobalNormalization");
+            let mut node = node.inputs(x.iter().copied());
+            if !scaled {
+                node = node.input(g.constant([1.0f64, 1.0]));
+            }
+            let node = node.attr("variance_epsilon", 0.01f32);
+            vec![node.attr("scale_after_normalization", scaled).output()]
+        }));
+    }
+    all
+}
+
+/// ExtractVolumePatches.
+fn volume_patches() -> Vec<GradientCase> {
+    let ints = |values: [i64; 5]| Attr::Ints(values.to_vec());
+    let mut all = Vec::new();
+    for (strides, padding) in [([1, 1, 1, 1, 1], "SAME"), ([1, 2, 1, 2, 1], "VALID")] {
+        let attrs = [
+            ("ksizes", ints([1, 2, 3, 1, 1])),
+            ("strides", ints(strides)),
+            ("padding", text(padding)),
+        ];
+        let name = format!("ExtractVolumePatches {padding}");
+        all.push(case(
+            &name,
+            vec![mixed(&[1, 3, 4, 3, 2], 1)],
+            move |g, x| {
+                let node = with(g.op("ExtractVolumePatches"), &attrs);
+                vec![node.input(x[0]).output()]
+            },
+        ));
+    }
+    all
+}
+
 /// First and second gradients of pools, as functions of the incoming gradients.
 fn pools() -> Vec<GradientCase> {
     let mut all = Vec::new();
@@ -275,8 +337,16 @@ fn resized<'g>(g: &'g Graph, op: &str, mode: &'static str, x: Output<'g>) -> Nod
 
 /// Layers of image models.
 pub fn images() -> Vec<GradientCase> {
-    [normalizations(), depthwise(), pools(), sizes(), patches()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        normalizations(),
+        depthwise(),
+        pools(),
+        sizes(),
+        patches(),
+        volume_patches(),
+        scaled(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

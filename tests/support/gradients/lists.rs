@@ -103,6 +103,19 @@ pub fn listed() -> Vec<GradientCase> {
             vec![stacked(g, op(g, "TensorListScatterV2", &inputs).output())]
         },
     ));
+    all.push(case(
+        "TensorListScatter",
+        vec![mixed(&[2, 2], 1)],
+        |g, x| {
+            let inputs = [x[0], g.constant([3i32, 1]), g.constant([2i32])];
+            vec![stacked(g, op(g, "TensorListScatter", &inputs).output())]
+        },
+    ));
+    all.push(case("TensorListConcat", vec![mixed(&[5, 2], 1)], |g, x| {
+        let inputs = [x[0], g.constant([-1i32, 2]), g.constant([1i64, 0, 4])];
+        let list = op(g, "TensorListSplit", &inputs).output();
+        vec![op(g, "TensorListConcat", &[list]).output()]
+    }));
     let two = vec![mixed(&[3, 2], 1), mixed(&[2, 2], 2)];
     all.push(case("TensorListScatterIntoExistingList", two, |g, x| {
         let inputs = [rows(g, x[0]), x[1], g.constant([4i32, 1])];

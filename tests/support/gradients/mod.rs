@@ -14,6 +14,7 @@ mod moves;
 mod nn;
 mod ragged;
 mod rearrange;
+mod recurrent;
 mod reductions;
 mod regions;
 mod sparse;

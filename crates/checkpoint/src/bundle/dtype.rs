@@ -5,7 +5,7 @@ use std::fmt;
 use thalweg_tensor::DType;
 
 /// The numbers of `core/framework/types.proto`.
-const NUMBERS: [(DType, i32); 16] = [
+const NUMBERS: [(DType, i32); 21] = [
     (DType::F32, 1),
     (DType::F64, 2),
     (DType::I32, 3),
@@ -16,7 +16,12 @@ const NUMBERS: [(DType, i32); 16] = [
     (DType::C64, 8),
     (DType::I64, 9),
     (DType::Bool, 10),
+    (DType::QI8, 11),
+    (DType::QU8, 12),
+    (DType::QI32, 13),
     (DType::BF16, 14),
+    (DType::QI16, 15),
+    (DType::QU16, 16),
     (DType::U16, 17),
     (DType::C128, 18),
     (DType::F16, 19),
@@ -25,12 +30,7 @@ const NUMBERS: [(DType, i32); 16] = [
 ];
 
 /// The dtypes that TensorFlow stores and this engine does not have.
-const UNSUPPORTED_DTYPES: [(i32, &str); 13] = [
-    (11, "qint8"),
-    (12, "quint8"),
-    (13, "qint32"),
-    (15, "qint16"),
-    (16, "quint16"),
+const UNSUPPORTED_DTYPES: [(i32, &str); 8] = [
     (20, "resource"),
     (21, "variant"),
     (24, "float8_e5m2"),
@@ -48,8 +48,8 @@ const UNSUPPORTED_DTYPES: [(i32, &str); 13] = [
 /// use thalweg_tensor::DType;
 ///
 /// assert_eq!(EntryType::from_number(1), EntryType::Known(DType::F32));
-/// assert_eq!(EntryType::from_number(11).to_string(), "qint8");
-/// assert_eq!(EntryType::from_number(11).known(), None);
+/// assert_eq!(EntryType::from_number(29).to_string(), "int4");
+/// assert_eq!(EntryType::from_number(29).known(), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryType {

@@ -18,7 +18,7 @@ pub(super) static ALL_GATHER: Op = Op {
         summary: "The rows of the tensors of all ranks, in the order of ranks, on every rank.",
         inputs: &[arg("tensor", "T")],
         outputs: &[arg("output", "T")],
-        attrs: &[type_attr("T", DType::PLAIN), IGNORE_SCOPE, PROCESS_SET],
+        attrs: &[type_attr("T", DType::COMPUTED), IGNORE_SCOPE, PROCESS_SET],
         shape: unknown_row_count,
         gradient: Gradient::Rule(|g| smallvec![Some(own_rows(g))]),
         ..COLLECTIVE_OP

@@ -18,7 +18,7 @@ pub(super) static ALL_TO_ALL: Op = Op {
         summary: "The rows that all ranks send to this one, in the order of ranks, and the number of rows from each.",
         inputs: &[arg("tensor", "T"), arg_of("splits", DType::I32)],
         outputs: &[arg("output", "T"), arg_of("received_splits", DType::I32)],
-        attrs: &[type_attr("T", DType::PLAIN), IGNORE_SCOPE, PROCESS_SET],
+        attrs: &[type_attr("T", DType::COMPUTED), IGNORE_SCOPE, PROCESS_SET],
         shape: |cx| {
             let ranks = cx.ranked(1, 1)?.dim(0);
             let given = rows(cx)?;

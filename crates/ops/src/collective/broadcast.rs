@@ -20,7 +20,7 @@ pub(super) static BROADCAST: Op = Op {
         inputs: &[arg("tensor", "T")],
         outputs: &[arg("output", "T")],
         attrs: &[
-            type_attr("T", DType::PLAIN),
+            type_attr("T", DType::COMPUTED),
             attr("root_rank", AttrKind::Int),
             IGNORE_SCOPE,
             PROCESS_SET,

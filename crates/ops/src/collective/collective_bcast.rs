@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Dims, Shape, Tensor};
 use super::group::{COMMUNICATION_HINT, GROUP_KEY, GROUP_SIZE, INSTANCE_KEY, TIMEOUT, group};
 use super::run::{COLLECTIVE_OP, run_as};
 
-const T: AttrDef = type_attr("T", DType::PLAIN);
+const T: AttrDef = type_attr("T", DType::COMPUTED);
 
 /// Name of the broadcast on all of its ranks: their nodes have different names.
 pub(super) fn broadcast_name(group: i64, instance: i64) -> String {

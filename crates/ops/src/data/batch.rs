@@ -82,7 +82,7 @@ pub(super) fn by_component(
 }
 
 /// Elements along a new first dimension.
-fn stacked(cx: &TensorCx<'_>, all: Vec<Row>) -> Result<Option<Row>, KernelError> {
+pub(super) fn stacked(cx: &TensorCx<'_>, all: Vec<Row>) -> Result<Option<Row>, KernelError> {
     by_component(all, |i, column| {
         let first = &column[0];
         let other = column

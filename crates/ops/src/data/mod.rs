@@ -9,12 +9,16 @@ mod columns;
 mod csv;
 mod dataset;
 mod decompress;
+mod experimental;
 mod features;
 mod file_datasets;
 mod functions;
+mod groups;
+mod immutable_const;
 mod interleave;
 mod iterator;
 mod iterator_ops;
+mod mixing;
 mod order;
 pub(crate) mod packed_tensors;
 mod padded_batch;
@@ -23,8 +27,10 @@ mod parse_example;
 mod parse_sequence;
 mod pass_through;
 mod patterns;
+mod reader_references;
 mod readers;
 mod reduce;
+mod selection;
 pub(crate) mod serialized_tensors;
 mod shuffle;
 mod sources;
@@ -89,6 +95,49 @@ pub(crate) static OPS: &[&Op] = &[
     &pass_through::REWRITE,
     &pass_through::FINALIZE,
     &pass_through::ASSERT_CARDINALITY,
+    &pass_through::WRAP,
+    &pass_through::UNWRAP,
+    &pass_through::ASSERT_NEXT,
+    &pass_through::BYTES_STATS,
+    &pass_through::LATENCY_STATS,
+    &pass_through::MAX_PARALLELISM,
+    &pass_through::PRIVATE_THREADS,
+    &pass_through::NON_SERIALIZABLE,
+    &mixing::CHOOSE_FASTEST,
+    &mixing::DIRECTED_INTERLEAVE,
+    &mixing::REBATCH,
+    &mixing::SLEEP,
+    &mixing::SLIDING_WINDOW,
+    &selection::UNIQUE,
+    &selection::IGNORE_ERRORS,
+    &selection::SAMPLING,
+    &selection::RANDOM,
+    &groups::GROUP_BY_WINDOW,
+    &groups::GROUP_BY_REDUCER,
+    &experimental::ASSERT_NEXT,
+    &experimental::BYTES_STATS,
+    &experimental::LATENCY_STATS,
+    &experimental::MAX_PARALLELISM,
+    &experimental::PRIVATE_THREADS,
+    &experimental::NON_SERIALIZABLE,
+    &experimental::CHOOSE_FASTEST,
+    &experimental::DIRECTED_INTERLEAVE,
+    &experimental::REBATCH,
+    &experimental::SLEEP,
+    &experimental::SLIDING_WINDOW,
+    &experimental::UNIQUE,
+    &experimental::IGNORE_ERRORS,
+    &experimental::RANDOM,
+    &experimental::GROUP_BY_WINDOW,
+    &experimental::GROUP_BY_REDUCER,
+    &experimental::SCAN,
+    &experimental::TAKE_WHILE,
+    &experimental::UNBATCH,
+    &experimental::MAP_AND_BATCH,
+    &experimental::MATCHING_FILES,
+    &experimental::PARALLEL_INTERLEAVE,
+    &experimental::CARDINALITY,
+    &experimental::GET_DEVICE,
     &iterator_ops::ITERATOR_V1,
     &iterator_ops::ITERATOR_V2,
     &iterator_ops::ONE_SHOT,
@@ -105,6 +154,8 @@ pub(crate) static OPS: &[&Op] = &[
     &reduce::REDUCE,
     &reduce::SINGLE,
     &reduce::CARDINALITY,
+    &immutable_const::IMMUTABLE_CONST,
+    &immutable_const::FACT,
     &patterns::MATCHING,
     &patterns::READ,
     &patterns::WRITE,
@@ -124,6 +175,16 @@ pub(crate) static OPS: &[&Op] = &[
     &readers::FIXED_LENGTH,
     &readers::WHOLE_FILE,
     &readers::IDENTITY,
+    &reader_references::TF_RECORD,
+    &reader_references::TEXT_LINE,
+    &reader_references::FIXED_LENGTH,
+    &reader_references::WHOLE_FILE,
+    &reader_references::IDENTITY,
+    &reader_references::READ,
+    &reader_references::READ_UP_TO,
+    &reader_references::NUM_RECORDS,
+    &reader_references::NUM_FILES,
+    &reader_references::RESET,
     &readers::READ,
     &readers::READ_UP_TO,
     &readers::NUM_RECORDS,

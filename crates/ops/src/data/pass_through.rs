@@ -1,10 +1,12 @@
 //! PrefetchDataset, OptionsDataset, ModelDataset, OptimizeDataset, OptimizeDatasetV2, RewriteDataset,
-//! FinalizeDataset, AssertCardinalityDataset: datasets with the elements of another one.
+//! FinalizeDataset, AssertCardinalityDataset, AssertNextDataset, BytesProducedStatsDataset, LatencyStatsDataset,
+//! MaxIntraOpParallelismDataset, PrivateThreadPoolDataset, NonSerializableDataset: datasets with the elements of another
+//! one.
 
 use std::sync::Arc;
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
-use thalweg_graph::op::{AttrDef, arg_of, attr, bool_attr, int_attr, list_attr};
+use thalweg_graph::op::{Arg, AttrDef, arg_of, attr, bool_attr, int_attr, list_attr};
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
@@ -192,3 +194,74 @@ pub(crate) static ASSERT_CARDINALITY: Op = Op {
         )
     })],
 };
+
+/// A dataset with the elements of its input, whatever the other inputs are.
+const fn unchanged_by(name: &'static str, summary: &'static str, inputs: &'static [Arg]) -> Op {
+    Op {
+        def: OpDef {
+            name,
+            summary,
+            inputs,
+            attrs: const { &[TYPES, SHAPES] },
+            ..DATASET_OP
+        },
+        kernels: const { &[cpu_tensors(unchanged)] },
+    }
+}
+
+/// A test of TensorFlow's optimizations.
+pub(crate) static ASSERT_NEXT: Op = unchanged_by(
+    "AssertNextDataset",
+    "The elements of a dataset. Its chain of datasets, which nothing changes, is not checked.",
+    &[INPUT, arg_of("transformations", DType::String)],
+);
+/// Statistics.
+pub(crate) static BYTES_STATS: Op = unchanged_by(
+    "BytesProducedStatsDataset",
+    "The elements of a dataset. Their bytes are not counted.",
+    &[INPUT, arg_of("tag", DType::String)],
+);
+/// Statistics.
+pub(crate) static LATENCY_STATS: Op = unchanged_by(
+    "LatencyStatsDataset",
+    "The elements of a dataset. Their time is not taken.",
+    &[INPUT, arg_of("tag", DType::String)],
+);
+/// Threads.
+pub(crate) static MAX_PARALLELISM: Op = unchanged_by(
+    "MaxIntraOpParallelismDataset",
+    "The elements of a dataset, on the threads of the session.",
+    &[INPUT, number("max_intra_op_parallelism")],
+);
+/// Threads.
+pub(crate) static PRIVATE_THREADS: Op = unchanged_by(
+    "PrivateThreadPoolDataset",
+    "The elements of a dataset, on the threads of the session.",
+    &[INPUT, number("num_threads")],
+);
+/// A dataset that TensorFlow does not save.
+pub(crate) static NON_SERIALIZABLE: Op = unchanged_by(
+    "NonSerializableDataset",
+    "The elements of a dataset.",
+    &[INPUT],
+);
+
+/// A dataset in another variant.
+const fn wrapped(name: &'static str) -> Op {
+    Op {
+        def: OpDef {
+            name,
+            summary: "The dataset, as it is.",
+            inputs: const { &[arg_of("input_handle", DType::Variant)] },
+            outputs: const { &[arg_of("output_handle", DType::Variant)] },
+            attrs: &[],
+            ..DATASET_OP
+        },
+        kernels: const { &[cpu_tensors(unchanged)] },
+    }
+}
+
+/// TensorFlow hides a dataset in a variant from its optimizer.
+pub(crate) static WRAP: Op = wrapped("WrapDatasetVariant");
+/// The other way.
+pub(crate) static UNWRAP: Op = wrapped("UnwrapDatasetVariant");

@@ -191,15 +191,18 @@ fn fixed_length(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     reader(cx, Some(format))
 }
 
-const CONTAINER: AttrDef = str_attr("container", "", &[]);
-const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
+pub(super) const CONTAINER: AttrDef = str_attr("container", "", &[]);
+pub(super) const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
 const READER: Arg = arg_of("reader_handle", DType::Resource);
 const QUEUE: Arg = arg_of("queue_handle", DType::Resource);
+
+/// Attributes of a reader that has no others.
+pub(super) const ATTRS: &[AttrDef] = &[CONTAINER, SHARED_NAME];
 
 /// Base definition of an op that makes a reader.
 const READER_OP: OpDef = OpDef {
     outputs: &[READER],
-    attrs: &[CONTAINER, SHARED_NAME],
+    attrs: ATTRS,
     shape: crate::support::shapes::scalar,
     gradient: Gradient::None,
     effect: Effect::Stateful,
@@ -214,16 +217,19 @@ const USE_OP: OpDef = OpDef {
     ..READER_OP
 };
 
+/// Attributes of the reader, in both versions.
+pub(super) const TF_RECORD_ATTRS: &[AttrDef] = &[
+    CONTAINER,
+    SHARED_NAME,
+    str_attr("compression_type", "", &[]),
+];
+
 /// A reader of TFRecord files.
 pub(crate) static TF_RECORD: Op = Op {
     def: OpDef {
         name: "TFRecordReaderV2",
         summary: "A reader of the records of TFRecord files.",
-        attrs: &[
-            CONTAINER,
-            SHARED_NAME,
-            str_attr("compression_type", "", &[]),
-        ],
+        attrs: TF_RECORD_ATTRS,
         ..READER_OP
     },
     kernels: &[cpu_tensors(|cx| {
@@ -232,12 +238,16 @@ pub(crate) static TF_RECORD: Op = Op {
     })],
 };
 
+/// Attributes of the reader, in both versions.
+pub(super) const TEXT_LINE_ATTRS: &[AttrDef] =
+    &[int_attr("skip_header_lines", 0), CONTAINER, SHARED_NAME];
+
 /// A reader of lines.
 pub(crate) static TEXT_LINE: Op = Op {
     def: OpDef {
         name: "TextLineReaderV2",
         summary: "A reader of the lines of text files.",
-        attrs: &[int_attr("skip_header_lines", 0), CONTAINER, SHARED_NAME],
+        attrs: TEXT_LINE_ATTRS,
         ..READER_OP
     },
     kernels: &[cpu_tensors(|cx| {
@@ -253,20 +263,23 @@ pub(crate) static TEXT_LINE: Op = Op {
     })],
 };
 
+/// Attributes of the reader, in both versions.
+pub(super) const FIXED_LENGTH_ATTRS: &[AttrDef] = &[
+    int_attr("header_bytes", 0),
+    attr("record_bytes", AttrKind::Int),
+    int_attr("footer_bytes", 0),
+    int_attr("hop_bytes", 0),
+    CONTAINER,
+    SHARED_NAME,
+    str_attr("encoding", "", &[]),
+];
+
 /// A reader of records of one length.
 pub(crate) static FIXED_LENGTH: Op = Op {
     def: OpDef {
         name: "FixedLengthRecordReaderV2",
         summary: "A reader of records of one length in bytes each.",
-        attrs: &[
-            int_attr("header_bytes", 0),
-            attr("record_bytes", AttrKind::Int),
-            int_attr("footer_bytes", 0),
-            int_attr("hop_bytes", 0),
-            CONTAINER,
-            SHARED_NAME,
-            str_attr("encoding", "", &[]),
-        ],
+        attrs: FIXED_LENGTH_ATTRS,
         ..READER_OP
     },
     kernels: &[cpu_tensors(fixed_length)],

@@ -100,7 +100,7 @@ impl Rows for WindowRows {
 }
 
 /// Elements in memory.
-struct InMemory(Arc<Elements>);
+pub(super) struct InMemory(pub(super) Arc<Elements>);
 
 impl Dataset for InMemory {
     fn rows(&self, _: &TensorCx<'_>) -> Result<Box<dyn Rows>, KernelError> {

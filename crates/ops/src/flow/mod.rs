@@ -2,6 +2,7 @@
 //! optionals for the values of loops and branches.
 
 mod build;
+mod functional_for;
 mod gradient;
 mod gradient_loop;
 mod if_while_call;
@@ -15,6 +16,7 @@ mod switch_merge_enter;
 mod tensor_array;
 mod tensor_array_parts;
 mod tensor_list;
+mod tensor_list_more;
 mod tensor_list_parts;
 pub(crate) mod variant_sum;
 
@@ -64,6 +66,10 @@ pub(crate) static OPS: &[&Op] = &[
     &tensor_list_parts::SCATTER_INTO,
     &tensor_list_parts::CONCAT,
     &tensor_list_parts::SPLIT,
+    &tensor_list_more::SCATTER_V1,
+    &tensor_list_more::CONCAT_V1,
+    &tensor_list_more::CONCAT_LISTS,
+    &tensor_list_more::PUSH_BACK_BATCH,
     &optional::FROM_VALUE,
     &optional::GET_VALUE,
     &optional::HAS_VALUE,
@@ -77,8 +83,11 @@ pub(crate) static OPS: &[&Op] = &[
     &stack::REF_PUSH,
     &stack::REF_POP,
     &stack::REF_CLOSE,
+    &functional_for::FOR,
+    &functional_for::MAP_DEFUN,
     &tensor_array::ARRAY,
     &tensor_array::GRADIENT,
+    &tensor_array::GRADIENT_WITH_SHAPE,
     &tensor_array::WRITE,
     &tensor_array::READ,
     &tensor_array::SIZE,

@@ -180,7 +180,7 @@ impl TensorArray {
     }
 
     /// Gradient array of name `source`; created on first use.
-    fn gradient(&self, source: &str) -> Result<Arc<TensorArray>, KernelError> {
+    fn gradient(&self, source: &str, prepended: &Shape) -> Result<Arc<TensorArray>, KernelError> {
         let state = self.lock();
         if state.closed {
             return Err(closed());
@@ -197,7 +197,8 @@ impl TensorArray {
         let len = state.elements.len();
         let mut elements = AccountedVec::filled(len, ArrayElement::default(), &self.memory)?;
         for (to, e) in elements.iter_mut().zip(state.elements.iter()) {
-            to.shape = e.value.as_ref().map_or(e.shape.clone(), Tensor::shape);
+            let shape = e.value.as_ref().map_or(e.shape.clone(), Tensor::shape);
+            to.shape = behind(prepended, &shape);
         }
         // An element that is not written is zeros of its own shape.
         let shapes = elements.iter().map(|e| e.shape.clone());
@@ -211,7 +212,7 @@ impl TensorArray {
             gradient_order: self.gradient_order + 1,
             memory: self.memory.clone(),
             state: Mutex::new(ArrayState {
-                shape: state.shape.clone(),
+                shape: behind(prepended, &state.shape),
                 written,
                 elements,
                 closed: false,
@@ -226,6 +227,14 @@ impl TensorArray {
         let mut state = self.lock();
         state.closed = true;
         state.elements.clear();
+    }
+}
+
+/// A shape behind other dimensions.
+fn behind(prepended: &Shape, shape: &Shape) -> Shape {
+    match (prepended.dims(), shape.dims()) {
+        (Some(first), Some(rest)) => Shape::partial([first, rest].concat()),
+        _ => Shape::unknown(),
     }
 }
 
@@ -326,7 +335,26 @@ pub(crate) static GRADIENT: Op = Op {
         ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let gradient = array(cx)?.gradient(cx.attrs().str("source"))?;
+        let gradient = array(cx)?.gradient(cx.attrs().str("source"), &Shape::scalar())?;
+        let handle = Tensor::handle(DType::Resource, Arc::new(HolderHandle(gradient)))?;
+        Ok(vec![handle, Tensor::scalar(0.0f32)])
+    })],
+};
+
+/// Gradient array of an array, whose elements have more dimensions.
+pub(crate) static GRADIENT_WITH_SHAPE: Op = Op {
+    def: OpDef {
+        name: "TensorArrayGradWithShape",
+        summary: "The array of the gradients of another array's elements, each with more dimensions before its own.",
+        inputs: &[HANDLE, FLOW_IN, arg_of("shape_to_prepend", DType::I32)],
+        outputs: &[arg_of("grad_handle", DType::Resource), FLOW_OUT],
+        attrs: &[attr("source", AttrKind::Str)],
+        shape: scalars,
+        ..ARRAY_OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let prepended = super::tensor_list::shape_input(cx, 2)?;
+        let gradient = array(cx)?.gradient(cx.attrs().str("source"), &prepended)?;
         let handle = Tensor::handle(DType::Resource, Arc::new(HolderHandle(gradient)))?;
         Ok(vec![handle, Tensor::scalar(0.0f32)])
     })],

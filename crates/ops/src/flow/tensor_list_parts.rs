@@ -173,26 +173,28 @@ pub(crate) static SCATTER: Op = Op {
         gradient: Gradient::Rule(list_gradient::scatter),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let (tensor, indices) = (cx.held(0)?, cx.ints(1)?);
-        let rows = rows(cx.memory(), &tensor)?;
-        let last = indices.iter().copied().max().unwrap_or(-1);
-        let requested = cx.int(3)?;
-        let len = element_count(if requested < 0 {
-            last.saturating_add(1)
-        } else {
-            requested
-        })?;
-        let mut list = TensorList {
-            dtype: tensor.dtype(),
-            shape: shape_input(cx, 2)?,
-            max_elements: -1,
-            items: Items::absent(len, cx.memory())?,
-        };
-        set_rows(&mut list, &indices, rows)?;
-        list.output()
-    })],
+    kernels: &[cpu_tensors(|cx| scattered(cx, cx.int(3)?))],
 };
+
+/// A list with the rows of input 0 at the indices of input 1; its length is negative where it follows from these.
+pub(super) fn scattered(cx: &TensorCx<'_>, requested: i64) -> Result<Vec<Tensor>, KernelError> {
+    let (tensor, indices) = (cx.held(0)?, cx.ints(1)?);
+    let rows = rows(cx.memory(), &tensor)?;
+    let last = indices.iter().copied().max().unwrap_or(-1);
+    let len = element_count(if requested < 0 {
+        last.saturating_add(1)
+    } else {
+        requested
+    })?;
+    let mut list = TensorList {
+        dtype: tensor.dtype(),
+        shape: shape_input(cx, 2)?,
+        max_elements: -1,
+        items: Items::absent(len, cx.memory())?,
+    };
+    set_rows(&mut list, &indices, rows)?;
+    list.output()
+}
 
 /// Sets elements of a list to rows; there must be as many indices as rows.
 fn set_rows(list: &mut TensorList, indices: &[i64], rows: Vec<Tensor>) -> Result<(), KernelError> {
@@ -261,26 +263,33 @@ pub(crate) static CONCAT: Op = Op {
         ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let list = list_at(cx, 0)?;
-        let requested = shape_input(cx, 1)?;
-        let leading = cx.ints(2)?;
-        let mut items = Vec::with_capacity(list.items.len());
-        for i in 0..list.items.len() {
-            let mut shape = requested.clone();
-            // An absent element has the number of rows that this input gives.
-            if let (Some(dims), Some(&rows)) = (requested.dims(), leading.get(i))
-                && !dims.is_empty()
-            {
-                let mut dims = dims.to_vec();
-                dims[0] = usize::try_from(rows).ok();
-                shape = Shape::partial(dims);
-            }
-            items.push(list.item(cx, i, &shape)?);
-        }
-        let (tensor, lengths) = concatenated(cx.memory(), list.dtype, &items, &requested)?;
-        Ok(vec![tensor, lengths])
+        all_in_one(cx, &shape_input(cx, 1)?, &cx.ints(2)?)
     })],
 };
+
+/// The elements of the list at input 0 one after the other, and their numbers of rows.
+pub(super) fn all_in_one(
+    cx: &TensorCx<'_>,
+    requested: &Shape,
+    leading: &[i64],
+) -> Result<Vec<Tensor>, KernelError> {
+    let list = list_at(cx, 0)?;
+    let mut items = Vec::with_capacity(list.items.len());
+    for i in 0..list.items.len() {
+        let mut shape = requested.clone();
+        // An absent element has the number of rows that this input gives.
+        if let (Some(dims), Some(&rows)) = (requested.dims(), leading.get(i))
+            && !dims.is_empty()
+        {
+            let mut dims = dims.to_vec();
+            dims[0] = usize::try_from(rows).ok();
+            shape = Shape::partial(dims);
+        }
+        items.push(list.item(cx, i, &shape)?);
+    }
+    let (tensor, lengths) = concatenated(cx.memory(), list.dtype, &items, requested)?;
+    Ok(vec![tensor, lengths])
+}
 
 /// Makes a list of pieces of a tensor.
 pub(crate) static SPLIT: Op = Op {

@@ -1,4 +1,4 @@
-//! EncodeJpeg, EncodePng.
+//! EncodeJpeg, EncodeJpegVariableQuality, EncodePng.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
@@ -8,7 +8,7 @@ use thalweg_image::{Image, Size};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::images::image_error;
-use crate::support::shapes::scalar;
+use crate::support::shapes::{expect_scalar, scalar};
 
 const CONTENTS: &[Arg] = &[arg_of("contents", DType::String)];
 
@@ -55,6 +55,42 @@ fn jpeg(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     jpeg_into(image.as_slice::<u8>()?, size, &options, &mut file).map_err(image_error)?;
     Ok(vec![cx.strings_of(&[], [file])?])
 }
+
+fn jpeg_of_quality(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let (image, quality) = (cx.tensor(0)?, cx.int(1)?);
+    let quality = u8::try_from(quality).ok().filter(|&q| q <= 100);
+    let options = JpegOptions {
+        quality: quality
+            .ok_or_else(|| KernelError::Invalid("quality must be in range [0, 100]".to_owned()))?,
+        progressive: false,
+        optimize_size: false,
+        chroma_downsampling: true,
+        density: [300, 300],
+        per_centimetre: false,
+    };
+    let mut file = Vec::new();
+    let size = size(image.dims())?;
+    jpeg_into(image.as_slice::<u8>()?, size, &options, &mut file).map_err(image_error)?;
+    Ok(vec![cx.strings_of(&[], [file])?])
+}
+
+/// Pixels as a JPEG file, whose quality is an input.
+pub(crate) static ENCODE_JPEG_VARIABLE_QUALITY: Op = Op {
+    def: OpDef {
+        name: "EncodeJpegVariableQuality",
+        summary: "An image as a JPEG file of a quality from 0 to 100.",
+        inputs: &[arg_of("images", DType::U8), arg_of("quality", DType::I32)],
+        outputs: CONTENTS,
+        shape: |cx| {
+            cx.ranked(0, 3)?;
+            expect_scalar(cx, 1)?;
+            scalar(cx)
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(jpeg_of_quality)],
+};
 
 fn encode_png(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let images = cx.tensor(0)?;

@@ -4,6 +4,8 @@
 
 mod boxes;
 mod color;
+mod combined_suppression;
+mod contrast;
 mod crop_and_resize;
 mod crop_and_resize_grad;
 mod decode;
@@ -13,6 +15,7 @@ mod glimpse;
 mod images;
 mod non_max_suppression;
 mod resize;
+mod scale_and_translate;
 
 use thalweg_device::Op;
 
@@ -26,6 +29,7 @@ pub(crate) static OPS: &[&Op] = &[
     &decode::DECODE_IMAGE,
     &decode::EXTRACT_JPEG_SHAPE,
     &encode::ENCODE_JPEG,
+    &encode::ENCODE_JPEG_VARIABLE_QUALITY,
     &encode::ENCODE_PNG,
     &distorted_box::SAMPLE_DISTORTED_BOUNDING_BOX,
     &distorted_box::SAMPLE_DISTORTED_BOUNDING_BOX_V2,
@@ -34,10 +38,13 @@ pub(crate) static OPS: &[&Op] = &[
     &resize::RESIZE_BICUBIC_GRAD,
     &resize::RESIZE_AREA,
     &color::ADJUST_CONTRAST,
+    &contrast::ADJUST_CONTRAST_V1,
     &color::ADJUST_HUE,
     &color::ADJUST_SATURATION,
     &color::RGB_TO_HSV,
     &color::HSV_TO_RGB,
+    &scale_and_translate::SCALE_AND_TRANSLATE,
+    &scale_and_translate::SCALE_AND_TRANSLATE_GRAD,
     &glimpse::EXTRACT_GLIMPSE,
     &glimpse::EXTRACT_GLIMPSE_V2,
     &crop_and_resize::CROP_AND_RESIZE,
@@ -50,4 +57,6 @@ pub(crate) static OPS: &[&Op] = &[
     &non_max_suppression::NON_MAX_SUPPRESSION_V3,
     &non_max_suppression::NON_MAX_SUPPRESSION_V4,
     &non_max_suppression::NON_MAX_SUPPRESSION_V5,
+    &combined_suppression::WITH_OVERLAPS,
+    &combined_suppression::COMBINED,
 ];

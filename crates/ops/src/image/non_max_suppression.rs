@@ -48,7 +48,7 @@ impl PartialOrd for Candidate {
 }
 
 /// Area of the intersection of two boxes, divided by that of their union.
-fn overlap(a: [f32; 4], b: [f32; 4]) -> f32 {
+pub(super) fn overlap(a: [f32; 4], b: [f32; 4]) -> f32 {
     let low = |b: [f32; 4], axis: usize| b[axis].min(b[axis + 2]);
     let high = |b: [f32; 4], axis: usize| b[axis].max(b[axis + 2]);
     let area = |b| (high(b, 0) - low(b, 0)) * (high(b, 1) - low(b, 1));
@@ -62,16 +62,20 @@ fn overlap(a: [f32; 4], b: [f32; 4]) -> f32 {
 }
 
 /// Numbers that decide what is selected.
-struct Rules {
-    most: usize,
-    overlap: f32,
-    score: f32,
+pub(super) struct Rules {
+    pub(super) most: usize,
+    pub(super) overlap: f32,
+    pub(super) score: f32,
     /// Overlapping boxes lose score, instead of being dropped, if it is more than 0.
-    sigma: f32,
+    pub(super) sigma: f32,
 }
 
-/// Selected boxes and their scores.
-fn select(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules) -> (Vec<i32>, Vec<f32>) {
+/// Selected boxes and their scores; `overlap` is that of two boxes.
+pub(super) fn select(
+    overlap: &dyn Fn(usize, usize) -> f32,
+    scores: &[f32],
+    rules: &Rules,
+) -> (Vec<i32>, Vec<f32>) {
     let soft = rules.sigma > 0.0;
     let scale = if soft { -0.5 / rules.sigma } else { 0.0 };
     let all = scores.iter().enumerate();
@@ -90,7 +94,7 @@ fn select(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules) -> (Vec<i32>, Vec<f
     {
         let (before, mut dropped) = (next.score, false);
         for &other in selected[next.compared..].iter().rev() {
-            let similarity = overlap(boxes[next.index], boxes[other]);
+            let similarity = overlap(next.index, other);
             if !soft && similarity > rules.overlap {
                 dropped = true;
                 break;
@@ -162,7 +166,8 @@ fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             rules.overlap
         )));
     }
-    let (indices, kept) = select(boxes, scores, &rules);
+    let of_boxes = |a: usize, b: usize| overlap(boxes[a], boxes[b]);
+    let (indices, kept) = select(&of_boxes, scores, &rules);
     let pad = attrs.get(PAD.name).is_some() && attrs.bool(PAD.name);
     let length = if pad { most } else { indices.len() };
     let mut all = cx.zeros(DType::I32, &[length])?;

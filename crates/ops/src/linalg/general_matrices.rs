@@ -1,7 +1,9 @@
-//! Eig, MatrixSquareRoot, MatrixLogarithm: eigenvalues and functions of matrices that need not be symmetric, by Schur
-//! decompositions in `Complex<f64>`.
+//! Eig, MatrixSquareRoot, MatrixLogarithm, MatrixExponential: eigenvalues and functions of matrices that need not be
+//! symmetric, in `Complex<f64>`.
 
-use thalweg_cpu::linalg::complex::{MatrixFunction, eigenvectors, schur};
+use thalweg_cpu::linalg::complex::{
+    MatrixFunction, eigenvectors, exponential, exponential_scratch, schur,
+};
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
@@ -99,6 +101,34 @@ pub(crate) static MATRIX_LOGARITHM: Op = Op {
         ..MATRIX_SQUARE_ROOT.def
     },
     kernels: &[cpu_tensors(|cx| apply(cx, MatrixFunction::Logarithm))],
+};
+
+fn exponentials(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let input = cx.tensor(0)?;
+    let ((n, count), mut all) = (sizes(input)?, complex_numbers(cx, input)?);
+    let len = exponential_scratch(n);
+    let len = len.ok_or_else(|| KernelError::Invalid(TOO_LARGE.to_owned()))?;
+    let mut scratch = AccountedVec::filled(len, Complex::ZERO, cx.memory())?;
+    let mut out = cx.zeros(input.dtype(), input.dims())?;
+    for i in 0..count {
+        let matrix = &mut all[i * n * n..][..n * n];
+        let mut stopped = || cx.environment().is_stopped();
+        if !exponential(n, matrix, &mut scratch, &mut stopped) {
+            return Err(KernelError::Stopped);
+        }
+        write(&mut out, i * n * n, matrix)?;
+    }
+    Ok(vec![out])
+}
+
+/// Exponentials of matrices.
+pub(crate) static MATRIX_EXPONENTIAL: Op = Op {
+    def: OpDef {
+        name: "MatrixExponential",
+        summary: "The exponentials of square matrices.",
+        ..MATRIX_SQUARE_ROOT.def
+    },
+    kernels: &[cpu_tensors(exponentials)],
 };
 
 fn eig_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {

@@ -12,7 +12,7 @@ use super::gemm::{self, GemmBatches};
 use crate::support::epilogue::{ARGS, DTYPES, FUSED_OPS, FusedOps, NUM_ARGS};
 use crate::support::gradient_nodes::conj;
 
-fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+pub(super) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (a, b) = (cx.ranked(0, 2)?, cx.ranked(1, 2)?);
     let transposed = |attr: &str| usize::from(cx.attrs().bool(attr));
     let (ta, tb) = (transposed("transpose_a"), transposed("transpose_b"));
@@ -90,7 +90,7 @@ pub static FUSED_MAT_MUL: Op = Op {
 };
 
 /// GEMM of a node.
-fn gemm_of(p: &Prepare<'_>) -> Result<Gemm, KernelError> {
+pub(super) fn gemm_of(p: &Prepare<'_>) -> Result<Gemm, KernelError> {
     let attrs = &p.node.attrs;
     let (ta, tb) = (attrs.bool("transpose_a"), attrs.bool("transpose_b"));
     gemm::gemm_of(p.dims(0), p.dims(1), ta, tb)

@@ -22,6 +22,7 @@ mod qr_gradient;
 mod self_adjoint_eig;
 mod solve_ls;
 mod solve_shape;
+mod sparse_matmul;
 mod svd;
 mod svd_gradient;
 mod triangular_solve;
@@ -35,6 +36,7 @@ use thalweg_device::Op;
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
     &matmul::MAT_MUL,
+    &sparse_matmul::SPARSE_MAT_MUL,
     &batch_matmul::BATCH_MAT_MUL,
     &batch_matmul::BATCH_MAT_MUL_V2,
     &batch_matmul::BATCH_MAT_MUL_V3,
@@ -58,6 +60,7 @@ pub(crate) static OPS: &[&Op] = &[
     &self_adjoint_eig::BATCH_SELF_ADJOINT_EIG,
     &general_matrices::EIG,
     &general_matrices::MATRIX_SQUARE_ROOT,
+    &general_matrices::MATRIX_EXPONENTIAL,
     &general_matrices::MATRIX_LOGARITHM,
     &svd::SVD,
     &svd::BATCH_SVD,

@@ -35,10 +35,10 @@ macro_rules! comparison_kernel {
 
 /// Dtypes that can be compared for equality: all plain ones, and strings.
 const EQUALITY_DTYPES: &[DType] = &{
-    let mut all = [DType::String; DType::PLAIN.len() + 1];
+    let mut all = [DType::String; DType::COMPUTED.len() + 1];
     let mut i = 0;
-    while i < DType::PLAIN.len() {
-        all[i] = DType::PLAIN[i];
+    while i < DType::COMPUTED.len() {
+        all[i] = DType::COMPUTED[i];
         i += 1;
     }
     all
@@ -56,7 +56,7 @@ pub(crate) static EQUAL: Op = Op {
             "True if two elements are equal, with broadcasting.",
         )
     },
-    kernels: comparison_kernel!(PLAIN, ==, numbered_kernel!(EQUAL, "T")),
+    kernels: comparison_kernel!(COMPUTED, ==, numbered_kernel!(EQUAL, "T")),
 };
 
 /// `x != y`.
@@ -71,7 +71,7 @@ pub(crate) static NOT_EQUAL: Op = Op {
             "True if two elements differ, with broadcasting.",
         )
     },
-    kernels: comparison_kernel!(PLAIN, !=, numbered_kernel!(NOT_EQUAL, "T")),
+    kernels: comparison_kernel!(COMPUTED, !=, numbered_kernel!(NOT_EQUAL, "T")),
 };
 
 /// `x < y`.

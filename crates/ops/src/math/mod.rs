@@ -10,6 +10,7 @@ mod bitwise;
 pub(crate) mod broadcast;
 mod clip;
 mod compare;
+mod compare_bitpack;
 mod complex;
 mod complex_functions;
 mod define;
@@ -57,6 +58,7 @@ pub(crate) static OPS: &[&Op] = &[
     &complex::ANGLE,
     &complex::COMPLEX_ABS,
     &complex::CONJ,
+    &compare_bitpack::COMPARE_AND_BITPACK,
     &compare::EQUAL,
     &compare::NOT_EQUAL,
     &compare::LESS,

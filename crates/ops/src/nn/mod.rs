@@ -1,6 +1,7 @@
 //! Neural network layers: convolution, biases, activations, pooling, normalization, softmax, losses.
 
 mod batch_norm;
+mod batch_norm_global;
 mod bias;
 mod conv;
 mod conv2d;
@@ -16,6 +17,7 @@ mod format;
 mod fractional_pool;
 mod fractional_pool_grad;
 mod fractional_regions;
+mod fused_pad_conv;
 mod geometry;
 mod image_patches;
 mod lrn;
@@ -24,11 +26,13 @@ mod max_pool_argmax;
 mod max_pool_stored_argmax;
 mod pool;
 mod pool3d;
+mod quantize;
 mod quantize_dequantize;
 mod relu_elu;
 pub(crate) mod resize;
 mod selu_softsign;
 mod softmax;
+mod volume_patches;
 mod volumes;
 
 use thalweg_device::Op;
@@ -58,7 +62,12 @@ pub(crate) static OPS: &[&Op] = &[
     &batch_norm::FUSED_BATCH_NORM_GRAD,
     &batch_norm::FUSED_BATCH_NORM_GRAD_V2,
     &batch_norm::FUSED_BATCH_NORM_GRAD_V3,
+    &batch_norm_global::BATCH_NORM_GLOBAL,
+    &batch_norm_global::BATCH_NORM_GLOBAL_GRAD,
+    &fused_pad_conv::FUSED_PAD_CONV_2D,
+    &fused_pad_conv::FUSED_RESIZE_AND_PAD_CONV_2D,
     &image_patches::EXTRACT_IMAGE_PATCHES,
+    &volume_patches::EXTRACT_VOLUME_PATCHES,
     &bias::BIAS_ADD,
     &bias::BIAS_ADD_V1,
     &bias::BIAS_ADD_GRAD,
@@ -119,6 +128,8 @@ pub(crate) static OPS: &[&Op] = &[
     &fake_quant::FAKE_QUANT_WITH_MIN_MAX_VARS_GRADIENT,
     &fake_quant::FAKE_QUANT_WITH_MIN_MAX_VARS_PER_CHANNEL,
     &fake_quant::FAKE_QUANT_WITH_MIN_MAX_VARS_PER_CHANNEL_GRADIENT,
+    &quantize::QUANTIZE_V2,
+    &quantize::DEQUANTIZE,
     &quantize_dequantize::QUANTIZE_AND_DEQUANTIZE,
     &quantize_dequantize::QUANTIZE_AND_DEQUANTIZE_V2,
     &quantize_dequantize::QUANTIZE_AND_DEQUANTIZE_V3,

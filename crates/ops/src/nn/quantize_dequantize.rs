@@ -36,7 +36,7 @@ const ATTRS: &[AttrDef] = &[
 const BITS_INPUT: usize = 3;
 
 /// The axis whose elements have a range each; `None` if there is one range.
-fn channel_axis(attrs: &Attrs) -> Option<usize> {
+pub(super) fn channel_axis(attrs: &Attrs) -> Option<usize> {
     attrs
         .get("axis")
         .and_then(|_| usize::try_from(attrs.int("axis")).ok())
@@ -58,7 +58,7 @@ fn check_bits(attrs: &Attrs, bits: i64) -> Result<u32, InferError> {
 }
 
 /// Checks the axis and the ranges, inputs `i` and `i + 1`.
-fn check_ranges(cx: &Infer<'_>, x: usize, i: usize) -> Result<(), InferError> {
+pub(super) fn check_ranges(cx: &Infer<'_>, x: usize, i: usize) -> Result<(), InferError> {
     let axis = cx.attrs().int("axis");
     let rank = cx.shape(x).rank();
     if axis < -1 || rank.is_some_and(|rank| axis >= rank as i64) {
@@ -100,7 +100,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Elements before, along and after the axis of the ranges.
-fn split(dims: &[usize], axis: Option<usize>) -> [usize; 3] {
+pub(super) fn split(dims: &[usize], axis: Option<usize>) -> [usize; 3] {
     let product = |dims: &[usize]| dims.iter().fold(1, |n: usize, &d| n.saturating_mul(d));
     match axis.filter(|&axis| axis < dims.len()) {
         Some(axis) => [

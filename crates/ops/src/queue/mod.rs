@@ -1,5 +1,5 @@
 //! State, beside variables, that outlives a step and may block: queues, barriers, accumulators of gradients, staging
-//! areas and maps, turns of synchronous training.
+//! areas and maps, mutexes, turns of synchronous training.
 
 mod accumulator;
 mod accumulator_ops;
@@ -8,6 +8,7 @@ mod barrier_ops;
 mod blocking_queue;
 mod elements;
 mod map_stage_ops;
+mod mutex_ops;
 mod partial_elements;
 mod queue_ops;
 mod queue_references;
@@ -66,6 +67,9 @@ pub(crate) static OPS: &[&Op] = &[
     &accumulator_ops::SPARSE_ACCUMULATOR,
     &accumulator_ops::APPLY_SPARSE_GRADIENT,
     &accumulator_ops::TAKE_SPARSE_GRADIENT,
+    &mutex_ops::MUTEX,
+    &mutex_ops::LOCK,
+    &mutex_ops::CONSUME,
     &stage_ops::STAGE,
     &stage_ops::UNSTAGE,
     &stage_ops::PEEK,

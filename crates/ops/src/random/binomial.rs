@@ -99,6 +99,13 @@ fn by_rejection(count: f64, chance: f64, random: &mut Sampler<'_>) -> f64 {
     f64::NAN
 }
 
+/// Numbers that TensorFlow reserves in the state of a generator for `elements` numbers of `parameters` parameters.
+fn reserved(parameters: usize, elements: usize) -> usize {
+    let samples = elements / parameters.max(1);
+    let blocks = parameters.saturating_mul(200);
+    blocks.saturating_mul(samples.saturating_add(3)) / 4
+}
+
 /// The logarithm of `k!` less Stirling's formula for it.
 fn stirling_tail(k: f64) -> f64 {
     if k <= 9.0 {
@@ -110,7 +117,7 @@ fn stirling_tail(k: f64) -> f64 {
 }
 
 /// The shape of counts and probabilities together.
-fn both(counts: &Shape, chances: &Shape) -> Result<Shape, InferError> {
+pub(super) fn both(counts: &Shape, chances: &Shape) -> Result<Shape, InferError> {
     counts
         .broadcast(chances)
         .ok_or_else(|| InferError::Mismatch {
@@ -125,17 +132,18 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     samples_that_end_with(cx, &parameters)
 }
 
-fn prepare<T: Number, O: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+/// Kernel of counts in input `at` and probabilities in the next one.
+fn prepare<T: Number, O: Number>(p: &Prepare<'_>, at: usize) -> Result<Prepared, KernelError> {
     let source = SeedSource::of(p);
-    let [counts, chances] = [2, 3].map(|i| Shape::known(p.dims(i)));
+    let [counts, chances] = [at, at + 1].map(|i| Shape::known(p.dims(i)));
     let parameters = both(&counts, &chances).ok().and_then(|s| s.to_dims());
     let parameters = parameters.ok_or(KernelError::Argument("counts and probs"))?;
     let [count_at, chance_at] = [counts, chances].map(|s| BroadcastIndex::new(&s, &parameters));
     let all = parameters.iter().product();
     let elements = p.outputs.first().map_or(0, |o| o.elements());
     let run = move |cx: &KernelCx<'_>| {
-        let (counts, chances) = (cx.input::<T>(2)?, cx.input::<T>(3)?);
-        let (philox, first) = source.start(cx, elements)?;
+        let (counts, chances) = (cx.input::<T>(at)?, cx.input::<T>(at + 1)?);
+        let (philox, first) = source.start(cx, reserved(all, elements))?;
         draw_each::<O>(cx, all, |parameter, number| {
             let count = counts[count_at.index(parameter)];
             let chance = chances[chance_at.index(parameter)];
@@ -145,14 +153,15 @@ fn prepare<T: Number, O: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelErro
     Ok(Prepared::new(elements, run).with_cost(20 + (elements as u64).saturating_mul(COST)))
 }
 
-fn kernel(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+/// As [`prepare`], for the dtypes of the node.
+pub(super) fn kernel(p: &Prepare<'_>, at: usize) -> Result<Prepared, KernelError> {
     let output = p.outputs.first().map_or(DType::I64, |o| o.dtype);
-    dispatch!(p.dtype(2), [F16 F32 F64 I32 I64], T => {
-        dispatch!(output, [F16 F32 F64 I32 I64], O => prepare::<T, O>(p), else Err(KernelError::DType(output)))
-    }, else Err(KernelError::DType(p.dtype(2))))
+    dispatch!(p.dtype(at), [F16 F32 F64 I32 I64], T => {
+        dispatch!(output, [F16 F32 F64 I32 I64], O => prepare::<T, O>(p, at), else Err(KernelError::DType(output)))
+    }, else Err(KernelError::DType(p.dtype(at))))
 }
 
-const TYPES: &[DType] = &[DType::F16, DType::F32, DType::F64, DType::I32, DType::I64];
+pub(super) const TYPES: &[DType] = &[DType::F16, DType::F32, DType::F64, DType::I32, DType::I64];
 
 /// Numbers of binomial distributions, from seeds.
 pub(crate) static STATELESS_RANDOM_BINOMIAL: Op = Op {
@@ -176,5 +185,5 @@ pub(crate) static STATELESS_RANDOM_BINOMIAL: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(kernel)],
+    kernels: &[cpu(|p| kernel(p, 2))],
 };

@@ -31,8 +31,17 @@ pub(super) fn listed_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// Shape rule: for each element of the shape that input 0 lists, the output has elements of shape `each`.
 pub(super) fn listed_shape_of(cx: &mut Infer<'_>, each: &Shape) -> Result<(), InferError> {
-    let list = cx.ranked(0, 1)?;
-    let wrong = |reason: String| InferError::Value { input: 0, reason };
+    listed_shape_at(cx, 0, each)
+}
+
+/// Shape rule: for each element of the shape that input `input` lists, the output has elements of shape `each`.
+pub(super) fn listed_shape_at(
+    cx: &mut Infer<'_>,
+    input: usize,
+    each: &Shape,
+) -> Result<(), InferError> {
+    let list = cx.ranked(input, 1)?;
+    let wrong = |reason: String| InferError::Value { input, reason };
     if let Some(rank) = list.dim(0)
         && rank > MAX_RANK
     {
@@ -43,7 +52,7 @@ pub(super) fn listed_shape_of(cx: &mut Infer<'_>, each: &Shape) -> Result<(), In
         cx.set(0, Shape::unknown());
         return Ok(());
     };
-    let Some(dims) = cx.ints(0) else {
+    let Some(dims) = cx.ints(input) else {
         let rank = list.dim(0).map(|rank| rank + each.len());
         cx.set(0, rank.map_or(Shape::unknown(), Shape::of_rank));
         return Ok(());

@@ -21,6 +21,7 @@ mod sampler;
 mod seed_source;
 pub(crate) mod shuffle;
 mod skip;
+mod stateful;
 mod stateless;
 mod uniform;
 
@@ -54,6 +55,14 @@ pub(crate) static OPS: &[&Op] = &[
     &stateless::GET_ALG,
     &skip::READ_AND_SKIP,
     &skip::SKIP,
+    &stateful::UNIFORM,
+    &stateful::NORMAL,
+    &stateful::NORMAL_V2,
+    &stateful::TRUNCATED,
+    &stateful::UNIFORM_INT,
+    &stateful::FULL_INT,
+    &stateful::BINOMIAL,
+    &stateful::NON_DETERMINISTIC_INTS,
     &gamma::RANDOM_GAMMA,
     &gamma::RANDOM_GAMMA_GRAD,
     &gamma::STATELESS_RANDOM_GAMMA_V2,

@@ -1,11 +1,13 @@
-//! Start of a node's random numbers: in a sequence that continues from run to run, or
-//! where seeds or a key and counter in its inputs put it.
+//! Start of a node's random numbers: in a sequence that continues from run to run, where seeds or a key and counter in
+//! its inputs put it, or where the state in a variable is.
 
 use thalweg_device::{KernelCx, KernelError, Prepare};
+use thalweg_graph::op::Effect;
 use thalweg_tensor::{DType, Element};
 
 use crate::random::philox::Philox;
-use crate::random::reserve::first_block;
+use crate::random::reserve::{first_block, reserved_blocks};
+use crate::random::skip::skipped;
 
 /// Philox, by TensorFlow's number for the algorithm.
 pub(super) const RNG_ALG_PHILOX: i32 = 1;
@@ -21,11 +23,17 @@ pub(super) enum SeedSource {
     Seeds(usize, DType),
     /// The key, the counter and the algorithm, in these inputs.
     Key([usize; 3]),
+    /// The state in the variable of the first input, and the input with the algorithm; without that, the state begins
+    /// with it.
+    State(Option<usize>),
 }
 
 impl SeedSource {
     pub(super) fn of(p: &Prepare<'_>) -> SeedSource {
         let at = |name: &str| p.node.op.inputs.iter().position(|arg| arg.name == name);
+        if p.node.op.effect == Effect::Write {
+            return SeedSource::State(at("algorithm"));
+        }
         match (at("seed"), at("key"), at("counter"), at("alg")) {
             (Some(seed), ..) => SeedSource::Seeds(seed, p.dtype(seed)),
             (None, Some(key), Some(counter), Some(alg)) => SeedSource::Key([key, counter, alg]),
@@ -44,6 +52,14 @@ impl SeedSource {
             SeedSource::Seeds(..) => {
                 let (key, stream) = self.scramble(cx)?;
                 Ok((Philox::new(key, stream), 0))
+            }
+            SeedSource::State(alg) => {
+                let alg = match alg.map(|i| cx.input::<i64>(i)).transpose()? {
+                    Some([alg]) => Some(*alg),
+                    Some(_) => return Err(KernelError::Argument("one algorithm")),
+                    None => None,
+                };
+                taken_state(cx, alg, elements)
             }
             SeedSource::Key([key, counter, alg]) => {
                 let [key] = cx.input::<u64>(key)? else {
@@ -76,6 +92,35 @@ impl SeedSource {
         let wide = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         Ok((wide(a, b), wide(c, d)))
     }
+}
+
+/// The sequence of the state in variable 0 and its first block; the state goes on by so many elements.
+fn taken_state(
+    cx: &KernelCx<'_>,
+    algorithm: Option<i64>,
+    elements: usize,
+) -> Result<(Philox, u64), KernelError> {
+    let mut taken = (Philox::new(0, 0), 0);
+    cx.update::<i64, 1>([0], |[state]| {
+        let (own, state) = match algorithm {
+            Some(algorithm) => (Some(algorithm), state),
+            None => match state.split_first_mut() {
+                Some((own, state)) => (Some(*own), state),
+                None => (None, Default::default()),
+            },
+        };
+        check_algorithm(own.unwrap_or_default())?;
+        let [low, high, key, ..] = state else {
+            return Err(KernelError::Invalid(
+                "For the Philox algorithm, the size of state must be at least 3".to_owned(),
+            ));
+        };
+        taken = (Philox::new(*key as u64, *high as u64), *low as u64);
+        let after = skipped([*low as u64, *high as u64], reserved_blocks(elements));
+        (*low, *high) = (after[0] as i64, after[1] as i64);
+        Ok(())
+    })?;
+    Ok(taken)
 }
 
 /// Fails unless this is TensorFlow's number of an algorithm that the CPU has.

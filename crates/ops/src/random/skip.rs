@@ -37,7 +37,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// The counter after so many blocks. A carry out of the count itself is lost, as in TensorFlow.
-fn skipped(counter: [u64; 2], blocks: u64) -> [u64; 2] {
+pub(super) fn skipped(counter: [u64; 2], blocks: u64) -> [u64; 2] {
     let halves = |v: u64| (v as u32, (v >> 32) as u32);
     let ((low, high), (add_low, add_high)) = (halves(counter[0]), halves(blocks));
     let (low, carry) = low.overflowing_add(add_low);

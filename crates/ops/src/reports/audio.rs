@@ -81,19 +81,11 @@ fn sounds(cx: &TensorCx<'_>, rate: f32) -> Result<Vec<Tensor>, KernelError> {
         [batch, frames, channels] => (batch, frames, channels),
         _ => return Err(KernelError::Argument("sounds of 2 or 3 dimensions")),
     };
-    let bytes = frames.checked_mul(channels).and_then(|n| n.checked_mul(2));
-    let bytes = bytes.and_then(|n| u32::try_from(n).ok());
-    let bytes = bytes.filter(|n| n.checked_add(HEADER_BYTES).is_some());
-    let invalid = |reason: String| Err(KernelError::Invalid(reason));
-    let (Some(bytes), 1..=65_535) = (bytes, channels) else {
-        return invalid(format!(
-            "{frames} frames of {channels} channels are no WAV file: it has 1 to 65,535 channels and less than 4 GiB"
-        ));
-    };
+    let bytes = wav_bytes(frames, channels)?;
     if !(rate > 0.0 && rate <= u32::MAX as f32 / (2.0 * channels as f32)) {
-        return invalid(format!(
+        return Err(KernelError::Invalid(format!(
             "{rate} is no sample rate: it is the number of frames in a second"
-        ));
+        )));
     }
     let most = usize::try_from(cx.attrs().int("max_outputs")).unwrap_or(0);
     let (tag, samples) = (tag(cx)?, tensor.as_slice::<f32>()?);
@@ -105,7 +97,7 @@ fn sounds(cx: &TensorCx<'_>, rate: f32) -> Result<Vec<Tensor>, KernelError> {
             1 => "/audio".to_owned(),
             _ => format!("/audio/{sound}"),
         };
-        let file = wav(samples, (rate, channels), bytes);
+        let file = wav(samples, (rate.round_ties_even() as u32, channels), bytes);
         let audio = Message::default()
             .float(1, rate)
             .int(2, channels as u64)
@@ -118,9 +110,21 @@ fn sounds(cx: &TensorCx<'_>, rate: f32) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![cx.strings_of(&[], [summary.0])?])
 }
 
+/// Bytes of the samples of a WAV file.
+pub(super) fn wav_bytes(frames: usize, channels: usize) -> Result<u32, KernelError> {
+    let bytes = frames.checked_mul(channels).and_then(|n| n.checked_mul(2));
+    let bytes = bytes.and_then(|n| u32::try_from(n).ok());
+    let bytes = bytes.filter(|n| n.checked_add(HEADER_BYTES).is_some());
+    match (bytes, channels) {
+        (Some(bytes), 1..=65_535) => Ok(bytes),
+        _ => Err(KernelError::Invalid(format!(
+            "{frames} frames of {channels} channels are no WAV file: it has 1 to 65,535 channels and less than 4 GiB"
+        ))),
+    }
+}
+
 /// A WAV file of samples of 16 bits; a sample beyond -1 and 1 is clipped, as in TensorFlow's `wav_io.cc`.
-fn wav(samples: &[f32], (rate, channels): (f32, usize), bytes: u32) -> Vec<u8> {
-    let rate = rate.round_ties_even() as u32;
+pub(super) fn wav(samples: &[f32], (rate, channels): (u32, usize), bytes: u32) -> Vec<u8> {
     let frame = 2 * channels as u32;
     let mut file = Vec::with_capacity(HEADER_BYTES as usize + bytes as usize);
     file.extend(b"RIFF");

@@ -8,6 +8,7 @@ mod image;
 mod print_assert;
 mod summary;
 mod timestamp;
+mod wav;
 mod wire;
 
 use thalweg_device::Op;
@@ -27,5 +28,7 @@ pub(crate) static OPS: &[&Op] = &[
     &summary::TENSOR_SUMMARY_V2,
     &audio::AUDIO,
     &audio::AUDIO_V2,
+    &wav::DECODE_WAV,
+    &wav::ENCODE_WAV,
     &timestamp::TIMESTAMP,
 ];

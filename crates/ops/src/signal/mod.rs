@@ -1,9 +1,10 @@
-//! Fourier transforms.
+//! Fourier transforms, and features of sounds.
 
 mod define;
 mod fft;
 mod gradient;
 mod plan;
+mod spectrogram;
 mod transform;
 
 use thalweg_device::Op;
@@ -22,4 +23,6 @@ pub(crate) static OPS: &[&Op] = &[
     &fft::IRFFT_2D,
     &fft::RFFT_3D,
     &fft::IRFFT_3D,
+    &spectrogram::AUDIO_SPECTROGRAM,
+    &spectrogram::MFCC,
 ];

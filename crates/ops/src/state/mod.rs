@@ -12,6 +12,7 @@ mod row_indices;
 mod scatter;
 mod scatter_nd;
 mod session_tensor;
+mod temporary;
 mod var_handle;
 mod variable;
 
@@ -36,7 +37,11 @@ pub(crate) static OPS: &[&Op] = &[
     &count_up_to::REF_COUNT_UP_TO,
     &var_handle::SHAPE,
     &var_handle::DESTROY,
+    &temporary::TEMPORARY_VARIABLE,
+    &temporary::DESTROY_TEMPORARY_VARIABLE,
+    &temporary::TAKE,
     &session_tensor::GET_HANDLE,
+    &session_tensor::GET_HANDLE_V2,
     &session_tensor::GET,
     &session_tensor::DELETE,
     &scatter::UPDATE,
@@ -70,4 +75,5 @@ pub(crate) static OPS: &[&Op] = &[
     &ref_variable::ASSIGN_SUB,
     &ref_variable::IS_INITIALIZED,
     &ref_variable::IDENTITY,
+    &ref_variable::DEBUG_GRADIENT_IDENTITY,
 ];

@@ -1,4 +1,4 @@
-//! VariableV2, Variable, Assign, AssignAdd, AssignSub, IsVariableInitialized, RefIdentity: variables as references.
+//! VariableV2, Variable, Assign, AssignAdd, AssignSub, IsVariableInitialized, RefIdentity, DebugGradientRefIdentity: variables as references.
 //! The ops on handles run in their place.
 
 use thalweg_device::Op;
@@ -151,6 +151,28 @@ pub(crate) static IS_INITIALIZED: Op = Op {
 pub(crate) static IDENTITY: Op = Op {
     def: OpDef {
         name: "RefIdentity",
+        summary: "The same reference.",
+        inputs: &[arg("input", "T").reference()],
+        outputs: &[arg("output", "T").reference()],
+        attrs: &[type_attr("T", &DType::ALL)],
+        shape: |cx| {
+            match cx.variable(0) {
+                Some((dtype, shape)) => cx.set_variable(0, dtype, shape),
+                None => cx.set(0, cx.shape(0).clone()),
+            }
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| smallvec::smallvec![Some(g.grad())]),
+        on_handles: Some("Identity"),
+        ..OpDef::EMPTY
+    },
+    kernels: &[],
+};
+
+/// Passes a reference on, where a debugger of gradients looks.
+pub(crate) static DEBUG_GRADIENT_IDENTITY: Op = Op {
+    def: OpDef {
+        name: "DebugGradientRefIdentity",
         summary: "The same reference.",
         inputs: &[arg("input", "T").reference()],
         outputs: &[arg("output", "T").reference()],

@@ -1,4 +1,4 @@
-//! GetSessionHandle, GetSessionTensor, DeleteSessionTensor: values that a session keeps between its steps.
+//! GetSessionHandle, GetSessionHandleV2, GetSessionTensor, DeleteSessionTensor: values that a session keeps between its steps.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,21 +46,45 @@ const SESSION_OP: OpDef = OpDef {
 
 const HANDLE: &[Arg] = &[arg_of("handle", DType::String)];
 
+const GET_HANDLE_DEF: OpDef = OpDef {
+    name: "GetSessionHandle",
+    summary: "A handle to the value, which the session keeps until it ends or the value is deleted.",
+    inputs: &[arg("value", "T")],
+    outputs: HANDLE,
+    attrs: &[type_attr("T", &DType::ALL)],
+    shape: |cx| {
+        cx.set(0, Shape::scalar());
+        Ok(())
+    },
+    ..SESSION_OP
+};
+
 /// Keeps a value, and gives a handle to it.
 pub(crate) static GET_HANDLE: Op = Op {
-    def: OpDef {
-        name: "GetSessionHandle",
-        summary: "A handle to the value, which the session keeps until it ends or the value is deleted.",
-        inputs: &[arg("value", "T")],
-        outputs: HANDLE,
-        attrs: &[type_attr("T", &DType::ALL)],
-        shape: |cx| {
-            cx.set(0, Shape::scalar());
-            Ok(())
-        },
-        ..SESSION_OP
-    },
+    def: GET_HANDLE_DEF,
     kernels: &[cpu_tensors(keep)],
+};
+
+/// The handle of a kept value, as a resource.
+struct SessionHandle {
+    _handle: Tensor,
+}
+
+/// Keeps a value, and gives a resource for it.
+pub(crate) static GET_HANDLE_V2: Op = Op {
+    def: OpDef {
+        name: "GetSessionHandleV2",
+        summary: "A resource for the value, which the session keeps until it ends.",
+        outputs: &[arg_of("handle", DType::Resource)],
+        ..GET_HANDLE_DEF
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let handles = keep(cx)?.into_iter().map(|handle| {
+            let handle = Arc::new(SessionHandle { _handle: handle });
+            Ok(Tensor::handle(DType::Resource, handle)?)
+        });
+        handles.collect()
+    })],
 };
 
 /// Keeps input 0. The handle has TensorFlow's form: the node, a number, and the device that keeps the value.

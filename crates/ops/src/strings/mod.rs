@@ -3,6 +3,7 @@
 mod as_string_to_number;
 mod base64;
 mod farm_hash;
+mod fingerprints;
 mod format;
 mod hash;
 mod join;
@@ -42,6 +43,7 @@ pub(crate) static OPS: &[&Op] = &[
     &hash::BUCKET,
     &hash::FAST,
     &hash::STRONG,
+    &fingerprints::FINGERPRINT,
     &base64::ENCODE,
     &base64::DECODE,
     &raw::DECODE_RAW,
@@ -50,6 +52,7 @@ pub(crate) static OPS: &[&Op] = &[
     &unicode::DECODE,
     &unicode::DECODE_WITH_OFFSETS,
     &unicode::ENCODE,
+    &unicode::SCRIPT,
     &unicode::TRANSCODE,
     &regex::FULL_MATCH,
     &regex::STATIC_FULL_MATCH,

@@ -75,6 +75,33 @@ pub(crate) fn as_uints(
         8 => DType::U64,
         _ => DType::C128,
     };
+    as_others(p, inputs, outputs, like, prepare)
+}
+
+/// Runs `prepare`'s kernel with quantized inputs and outputs as integers.
+pub(crate) fn as_integers(
+    p: &Prepare<'_>,
+    prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
+) -> Result<Prepared, KernelError> {
+    let like = |dtype: DType| match dtype {
+        DType::QI8 => DType::I8,
+        DType::QU8 => DType::U8,
+        DType::QI16 => DType::I16,
+        DType::QU16 => DType::U16,
+        DType::QI32 => DType::I32,
+        other => other,
+    };
+    as_others(p, &[0], &[0], like, prepare)
+}
+
+/// Runs `prepare`'s kernel with these inputs and outputs as another dtype of the same size.
+fn as_others(
+    p: &Prepare<'_>,
+    inputs: &'static [usize],
+    outputs: &'static [usize],
+    like: fn(DType) -> DType,
+    prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
+) -> Result<Prepared, KernelError> {
     let (mut all, mut out) = (p.inputs.to_vec(), p.outputs.to_vec());
     for &i in inputs {
         all[i].dtype = like(all[i].dtype);

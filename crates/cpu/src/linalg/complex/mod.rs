@@ -12,6 +12,7 @@
 //! assert!((t[0] + t[3]).norm() < 1e-15 && (t[0] * t[3] - one).norm() < 1e-15);
 //! ```
 
+mod exponential;
 mod jacobi;
 mod qr;
 mod schur;
@@ -20,6 +21,7 @@ mod svd;
 mod tests;
 mod vectors;
 
+pub use exponential::{exponential, exponential_scratch};
 pub use jacobi::hermitian_eigen;
 pub use qr::{qr, qr_scratch};
 pub use schur::{MatrixFunction, eigenvectors, schur};

@@ -4,6 +4,7 @@ mod gather;
 mod gather_gradient;
 mod gather_nd;
 mod index_nd;
+mod inplace;
 mod one_hot;
 mod scatter_nd;
 mod unravel;
@@ -27,4 +28,7 @@ pub(crate) static OPS: &[&Op] = &[
     &scatter_nd::TENSOR_SCATTER_MIN,
     &one_hot::ONE_HOT,
     &where_nonzero::WHERE,
+    &inplace::UPDATE,
+    &inplace::ADD,
+    &inplace::SUB,
 ];

@@ -14,7 +14,7 @@ pub(crate) static WHERE: Op = Op {
         summary: "The indices of all elements that are true, or not 0, in order: a row for each.",
         inputs: &[arg("input", "T")],
         outputs: &[arg_of("index", DType::I64)],
-        attrs: &[type_attr_or("T", DType::PLAIN, DType::Bool)],
+        attrs: &[type_attr_or("T", DType::COMPUTED, DType::Bool)],
         shape: |cx| {
             cx.set(0, Shape::partial([None, cx.shape(0).rank()]));
             Ok(())
@@ -25,7 +25,7 @@ pub(crate) static WHERE: Op = Op {
     kernels: &[cpu_tensors(|cx| {
         let tensor = cx.tensor(0)?;
         let mut set = AccountedVec::filled(tensor.len(), false, cx.memory())?;
-        dispatch!(tensor.dtype(), PLAIN, T => {
+        dispatch!(tensor.dtype(), COMPUTED, T => {
             let elements = set.iter_mut().zip(tensor.as_slice::<T>()?);
             elements.for_each(|(set, &x)| *set = x != T::default());
         }, else return Err(KernelError::DType(tensor.dtype())));

@@ -5,6 +5,7 @@ mod dynamic_stitch_partition;
 mod pack_unpack;
 mod split;
 mod tile;
+mod tile_grad;
 
 use thalweg_device::Op;
 
@@ -21,4 +22,6 @@ pub(crate) static OPS: &[&Op] = &[
     &split::SPLIT,
     &split::SPLIT_V,
     &tile::TILE,
+    &tile_grad::TILE_GRAD,
+    &tile_grad::PARALLEL_CONCAT,
 ];

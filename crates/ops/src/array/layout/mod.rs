@@ -1,6 +1,6 @@
 //! Transposes, reversals, rolls, pads, space to batch and to depth.
 
-mod mirror_pad;
+pub(crate) mod mirror_pad;
 mod pad;
 mod reverse_roll;
 mod reverse_v1;

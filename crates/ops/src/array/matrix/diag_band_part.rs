@@ -2,72 +2,90 @@
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
-use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr, type_attr_or};
+use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr, type_attr_or};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::index_map::{ElementSource, index_map};
 use crate::support::shape_inputs::{checked_shape, scalar_int};
 
+const BAND_PART: OpDef = OpDef {
+    name: "MatrixBandPart",
+    summary: "Matrices with zeros beyond so many diagonals below and above the main one; all stay where the number is negative.",
+    inputs: &[
+        arg("input", "T"),
+        arg("num_lower", "Tindex").host(),
+        arg("num_upper", "Tindex").host(),
+    ],
+    outputs: &[arg("band", "T")],
+    attrs: &[
+        type_attr("T", DType::PLAIN),
+        type_attr_or("Tindex", DType::INDICES, DType::I64),
+    ],
+    shape: |cx| {
+        let shape = cx.shape(0).clone();
+        if shape.rank().is_some_and(|r| r < 2) {
+            return Err(InferError::Rank {
+                input: 0,
+                expected: "at least 2".to_owned(),
+                found: shape,
+            });
+        }
+        let last = |from_end: usize| shape.dim(shape.rank()?.checked_sub(from_end)?);
+        for (i, size) in [(1, last(2)), (2, last(1))] {
+            if let (Some(n), Some(size)) = (scalar_int(cx, i)?, size)
+                && n > size as i64
+            {
+                let reason = format!("{n} diagonals of {size}: use at most as many, or -1 for all");
+                return Err(crate::support::shape_inputs::invalid_value(i, reason));
+            }
+        }
+        cx.set(0, shape);
+        Ok(())
+    },
+    gradient: Gradient::Rule(|g| {
+        let node = g.graph().op("MatrixBandPart").input(g.grad());
+        smallvec![Some(node.input(g.input(1)).input(g.input(2)).output())]
+    }),
+    ..OpDef::EMPTY
+};
+
+fn band_part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let one = |i: usize| Ok::<_, KernelError>(p.ints(i)?.first().copied().unwrap_or(-1));
+    let (lower, upper) = (one(1)?, one(2)?);
+    let &[.., rows, columns] = p.dims(0) else {
+        return Err(KernelError::Argument("a matrix"));
+    };
+    index_map(p, &[0], move |i| {
+        let row = (i / columns % rows) as i64;
+        let column = (i % columns) as i64;
+        let below = lower < 0 || row - column <= lower;
+        match below && (upper < 0 || column - row <= upper) {
+            true => ElementSource::From(0, i),
+            false => ElementSource::Zero,
+        }
+    })
+}
+
 /// The band of a matrix around its main diagonal; zeros elsewhere.
 pub(crate) static MATRIX_BAND_PART: Op = Op {
+    def: BAND_PART,
+    kernels: &[cpu(band_part)],
+};
+
+/// The older name of [`MATRIX_BAND_PART`].
+pub(crate) static BATCH_MATRIX_BAND_PART: Op = Op {
     def: OpDef {
-        name: "MatrixBandPart",
-        summary: "Matrices with zeros beyond so many diagonals below and above the main one; all stay where the number is negative.",
+        name: "BatchMatrixBandPart",
         inputs: &[
             arg("input", "T"),
-            arg("num_lower", "Tindex").host(),
-            arg("num_upper", "Tindex").host(),
+            arg_of("num_lower", DType::I64).host(),
+            arg_of("num_upper", DType::I64).host(),
         ],
-        outputs: &[arg("band", "T")],
-        attrs: &[
-            type_attr("T", DType::PLAIN),
-            type_attr_or("Tindex", DType::INDICES, DType::I64),
-        ],
-        shape: |cx| {
-            let shape = cx.shape(0).clone();
-            if shape.rank().is_some_and(|r| r < 2) {
-                return Err(InferError::Rank {
-                    input: 0,
-                    expected: "at least 2".to_owned(),
-                    found: shape,
-                });
-            }
-            let last = |from_end: usize| shape.dim(shape.rank()?.checked_sub(from_end)?);
-            for (i, size) in [(1, last(2)), (2, last(1))] {
-                if let (Some(n), Some(size)) = (scalar_int(cx, i)?, size)
-                    && n > size as i64
-                {
-                    let reason =
-                        format!("{n} diagonals of {size}: use at most as many, or -1 for all");
-                    return Err(crate::support::shape_inputs::invalid_value(i, reason));
-                }
-            }
-            cx.set(0, shape);
-            Ok(())
-        },
-        gradient: Gradient::Rule(|g| {
-            let node = g.graph().op("MatrixBandPart").input(g.grad());
-            smallvec![Some(node.input(g.input(1)).input(g.input(2)).output())]
-        }),
-        ..OpDef::EMPTY
+        attrs: &[type_attr("T", DType::PLAIN)],
+        ..BAND_PART
     },
-    kernels: &[cpu(|p| {
-        let one = |i: usize| Ok::<_, KernelError>(p.ints(i)?.first().copied().unwrap_or(-1));
-        let (lower, upper) = (one(1)?, one(2)?);
-        let &[.., rows, columns] = p.dims(0) else {
-            return Err(KernelError::Argument("a matrix"));
-        };
-        index_map(p, &[0], move |i| {
-            let row = (i / columns % rows) as i64;
-            let column = (i % columns) as i64;
-            let below = lower < 0 || row - column <= lower;
-            match below && (upper < 0 || column - row <= upper) {
-                true => ElementSource::From(0, i),
-                false => ElementSource::Zero,
-            }
-        })
-    })],
+    kernels: &[cpu(band_part)],
 };
 
 const ATTRS: &[AttrDef] = &[type_attr(

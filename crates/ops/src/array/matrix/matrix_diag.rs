@@ -307,6 +307,15 @@ pub(crate) static MATRIX_DIAG: Op = Op {
     kernels: &[cpu(diag)],
 };
 
+/// The older name of [`MATRIX_DIAG`].
+pub(crate) static BATCH_MATRIX_DIAG: Op = Op {
+    def: OpDef {
+        name: "BatchMatrixDiag",
+        ..DIAG
+    },
+    kernels: &[cpu(diag)],
+};
+
 /// Matrices from some diagonals, which begin at the left of their rows.
 pub(crate) static MATRIX_DIAG_V2: Op = Op {
     def: OpDef {
@@ -351,6 +360,15 @@ pub(crate) static MATRIX_DIAG_PART: Op = Op {
     kernels: &[cpu(part)],
 };
 
+/// The older name of [`MATRIX_DIAG_PART`].
+pub(crate) static BATCH_MATRIX_DIAG_PART: Op = Op {
+    def: OpDef {
+        name: "BatchMatrixDiagPart",
+        ..PART
+    },
+    kernels: &[cpu(part)],
+};
+
 /// Some diagonals of matrices, at the left of their rows.
 pub(crate) static MATRIX_DIAG_PART_V2: Op = Op {
     def: OpDef {
@@ -392,6 +410,15 @@ const SET_INPUTS: &[Arg] = &[arg("input", "T"), arg("diagonal", "T"), K];
 /// Matrices with other main diagonals.
 pub(crate) static MATRIX_SET_DIAG: Op = Op {
     def: SET,
+    kernels: &[cpu(set)],
+};
+
+/// The older name of [`MATRIX_SET_DIAG`].
+pub(crate) static BATCH_MATRIX_SET_DIAG: Op = Op {
+    def: OpDef {
+        name: "BatchMatrixSetDiag",
+        ..SET
+    },
     kernels: &[cpu(set)],
 };
 

@@ -19,6 +19,10 @@ pub(crate) static OPS: &[&Op] = &[
     &matrix_diag::MATRIX_SET_DIAG_V2,
     &matrix_diag::MATRIX_SET_DIAG_V3,
     &diag_band_part::MATRIX_BAND_PART,
+    &matrix_diag::BATCH_MATRIX_DIAG,
+    &matrix_diag::BATCH_MATRIX_DIAG_PART,
+    &matrix_diag::BATCH_MATRIX_SET_DIAG,
+    &diag_band_part::BATCH_MATRIX_BAND_PART,
     &diag_band_part::DIAG,
     &diag_band_part::DIAG_PART,
 ];

@@ -13,7 +13,7 @@ use thalweg_tensor::{DType, Shape, dispatch};
 use crate::support::elementwise::{BLOCK, CHUNK, Compute, convert};
 use crate::support::shape_inputs::{checked_shape, invalid_value};
 use crate::support::shapes;
-use crate::support::widened::as_uints;
+use crate::support::widened::{as_integers, as_uints};
 
 /// Converts to another dtype.
 pub(crate) static CAST: Op = Op {
@@ -61,6 +61,9 @@ fn to(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         p.dtype(0),
         p.outputs.first().map_or(DType::F32, |o| o.dtype),
     );
+    if from.is_quantized() || to.is_quantized() {
+        return as_integers(p, &self::to);
+    }
     Ok(match (from, to) {
         (DType::F32, DType::F64) => convert::<f32, f64>(p, f64::from),
         (DType::F32, DType::I32) => convert::<f32, i32>(p, |x| x as i32),
@@ -198,6 +201,9 @@ narrow! {
     bool, |f| f != 0.0, |i| i != 0, |u| u != 0;
 }
 
+/// Dtypes of any bits.
+const BITS: &[DType] = &DType::joined::<19>(DType::ALL_NUMBERS, DType::QUANTIZED);
+
 /// Reinterprets the bytes as elements of another dtype.
 pub(crate) static BITCAST: Op = Op {
     def: OpDef {
@@ -205,10 +211,7 @@ pub(crate) static BITCAST: Op = Op {
         summary: "The same bytes as elements of another dtype: of a smaller one, with a last dimension more, of a larger one, with one less.",
         inputs: &[arg("input", "T")],
         outputs: &[arg("output", "type")],
-        attrs: &[
-            type_attr("T", DType::ALL_NUMBERS),
-            type_attr("type", DType::ALL_NUMBERS),
-        ],
+        attrs: &[type_attr("T", BITS), type_attr("type", BITS)],
         shape: |cx| {
             let to = cx.attrs().dtype("type").unwrap_or(DType::F32);
             let (from, to) = (cx.dtype(0).size(), to.size());

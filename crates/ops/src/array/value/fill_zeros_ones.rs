@@ -65,7 +65,7 @@ pub(crate) static FILL: Op = Op {
 };
 
 /// Dtypes of ZerosLike: numbers, bools, strings (empty ones), and variants (lists and optionals).
-const ZEROED: &[DType] = &DType::joined::<17>(DType::ELEMENTS, &[DType::Variant]);
+const ZEROED: &[DType] = &DType::joined::<22>(DType::ELEMENTS, &[DType::Variant]);
 
 /// Zeros with the shape and dtype of the input.
 pub(crate) static ZEROS_LIKE: Op = Op {

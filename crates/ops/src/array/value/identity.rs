@@ -1,4 +1,4 @@
-//! Identity, IdentityN, EnsureShape, GuaranteeConst, Snapshot, DeepCopy, PreventGradient, StopGradient.
+//! Identity, IdentityN, DebugGradientIdentity, EnsureShape, GuaranteeConst, Snapshot, DeepCopy, PreventGradient, StopGradient.
 
 use smallvec::smallvec;
 use thalweg_device::{Op, cpu_tensors};
@@ -85,6 +85,16 @@ pub(crate) static ENSURE_SHAPE: Op = Op {
 pub(crate) static SNAPSHOT: Op = Op {
     def: OpDef {
         name: "Snapshot",
+        summary: "The input, unchanged.",
+        ..ONE
+    },
+    kernels: &[VIEW],
+};
+
+/// The input, where a debugger of gradients looks.
+pub(crate) static DEBUG_GRADIENT_IDENTITY: Op = Op {
+    def: OpDef {
+        name: "DebugGradientIdentity",
         summary: "The input, unchanged.",
         ..ONE
     },

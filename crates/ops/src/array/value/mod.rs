@@ -1,6 +1,6 @@
 //! Constants, placeholders, identities, fills, casts, ranges.
 
-mod cast_bitcast;
+pub(crate) mod cast_bitcast;
 mod constant;
 mod fill_zeros_ones;
 mod identity;
@@ -14,7 +14,9 @@ use thalweg_device::Op;
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
     &constant::CONST,
+    &constant::HOST_CONST,
     &placeholder::PLACEHOLDER,
+    &placeholder::PLACEHOLDER_V2,
     &identity::IDENTITY,
     &no_op::NO_OP,
     &fill_zeros_ones::ONES_LIKE,
@@ -27,6 +29,7 @@ pub(crate) static OPS: &[&Op] = &[
     &identity::GUARANTEE_CONST,
     &to_bool::TO_BOOL,
     &identity::SNAPSHOT,
+    &identity::DEBUG_GRADIENT_IDENTITY,
     &identity::DEEP_COPY,
     &identity::PREVENT_GRADIENT,
     &identity::IDENTITY_N,

@@ -1,4 +1,4 @@
-//! Placeholder, PlaceholderWithDefault.
+//! Placeholder, PlaceholderV2, PlaceholderWithDefault.
 
 use smallvec::smallvec;
 use thalweg_device::Op;
@@ -8,27 +8,42 @@ use thalweg_tensor::DType;
 
 use crate::support::trivial_kernels::VIEW;
 
+const DEF: OpDef = OpDef {
+    name: "Placeholder",
+    summary: "A value that each step feeds.",
+    outputs: &[arg("output", "dtype")],
+    attrs: &[
+        type_attr("dtype", &DType::ALL),
+        AttrDef {
+            default: Default::UnknownShape,
+            ..attr("shape", AttrKind::Shape)
+        },
+    ],
+    shape: |cx| {
+        let shape = cx.attrs().shape("shape");
+        cx.set(0, shape);
+        Ok(())
+    },
+    gradient: Gradient::None,
+    effect: Effect::Feed,
+    ..OpDef::EMPTY
+};
+
 /// A value that must be fed at each step; if it is not fed, planning fails.
 pub(crate) static PLACEHOLDER: Op = Op {
+    def: DEF,
+    kernels: &[],
+};
+
+/// A placeholder whose shape must be given.
+pub(crate) static PLACEHOLDER_V2: Op = Op {
     def: OpDef {
-        name: "Placeholder",
-        summary: "A value that each step feeds.",
-        outputs: &[arg("output", "dtype")],
+        name: "PlaceholderV2",
         attrs: &[
             type_attr("dtype", &DType::ALL),
-            AttrDef {
-                default: Default::UnknownShape,
-                ..attr("shape", AttrKind::Shape)
-            },
+            attr("shape", AttrKind::Shape),
         ],
-        shape: |cx| {
-            let shape = cx.attrs().shape("shape");
-            cx.set(0, shape);
-            Ok(())
-        },
-        gradient: Gradient::None,
-        effect: Effect::Feed,
-        ..OpDef::EMPTY
+        ..DEF
     },
     kernels: &[],
 };

@@ -162,7 +162,7 @@ macro_rules! computed {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
             f32 => F16 BF16 F32; f64 => F64; u64 => I8 I16 I32 I64 U8 U16 U32 U64; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
     };
-    ($dtype:expr, PLAIN, $T:ident => $body:expr, else $other:expr) => {
+    ($dtype:expr, COMPUTED, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
             f32 => F16 BF16 F32; f64 => F64; u64 => I8 I16 I32 I64 U8 U16 U32 U64 Bool; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
     };
@@ -185,9 +185,9 @@ mod tests {
         fn is_held<W: Compute>(dtype: DType) -> bool {
             W::DTYPE == dtype || W::conversion(dtype).is_some_and(|c| c.size == dtype.size())
         }
-        for &dtype in DType::PLAIN {
+        for &dtype in DType::COMPUTED {
             assert!(
-                computed!(dtype, PLAIN, W => is_held::<W>(dtype), else false),
+                computed!(dtype, COMPUTED, W => is_held::<W>(dtype), else false),
                 "{dtype}"
             );
         }
@@ -213,7 +213,7 @@ mod tests {
             (c.narrow)(&wide, bytemuck::cast_slice_mut(&mut back));
             assert_eq!(back, bits, "{dtype}");
         }
-        for &dtype in DType::PLAIN {
+        for &dtype in DType::COMPUTED {
             returns::<f32>(dtype);
             returns::<i64>(dtype);
             returns::<u64>(dtype);
