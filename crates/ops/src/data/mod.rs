@@ -3,6 +3,7 @@
 //! A step opens the files that its session allows ([`thalweg_device::Files`]).
 
 mod batch;
+mod by_index;
 mod cache;
 mod cache_file;
 mod columns;
@@ -12,6 +13,7 @@ mod decompress;
 mod features;
 mod file_datasets;
 mod functions;
+mod index_shuffle;
 mod interleave;
 mod iterator;
 mod iterator_ops;
@@ -105,6 +107,8 @@ pub(crate) static OPS: &[&Op] = &[
     &reduce::REDUCE,
     &reduce::SINGLE,
     &reduce::CARDINALITY,
+    &by_index::GLOBAL_SHUFFLE,
+    &by_index::GET_ELEMENT_AT_INDEX,
     &patterns::MATCHING,
     &patterns::READ,
     &patterns::WRITE,
