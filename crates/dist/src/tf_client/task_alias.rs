@@ -13,6 +13,7 @@ use super::status::Status;
 use crate::cluster::spec::{ClusterSpec, TaskName};
 use crate::error::ClusterError;
 use crate::master::link::{TaskLink, TaskRoute};
+use crate::worker::session_cluster::peers_of_session;
 use crate::worker::state::Worker;
 
 /// A client's cluster, and the name that this task has in it.
@@ -88,7 +89,7 @@ impl ClientCluster {
         worker.check_callable(&self.cluster)?;
         let own = TaskLink::named(TaskRoute::Local(worker.clone()), self.own.clone());
         let mut links = vec![own];
-        let peers = worker.peers.of_session();
+        let peers = peers_of_session(&worker.peers);
         for job in self.cluster.jobs() {
             for (index, address) in self.cluster.tasks(job) {
                 let name = (job.to_owned(), index);

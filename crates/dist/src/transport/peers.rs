@@ -476,18 +476,6 @@ impl Peers {
         }
     }
 
-    /// Returns peers of other names, in the cluster of one session.
-    pub(crate) fn of_session(&self) -> Peers {
-        Peers {
-            processes: Arc::default(),
-            peer_stats: Arc::default(),
-            ..self.with_options(PeerOptions {
-                own: None,
-                ..self.options.clone()
-            })
-        }
-    }
-
     /// Returns the peer at this address.
     ///
     /// # Errors

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use super::state::Worker;
 use crate::cluster::spec::{ClusterSpec, task_label};
 use crate::error::ClusterError;
 use crate::transport::messages as wire;
-use crate::transport::peers::Peers;
+use crate::transport::peers::{PeerOptions, Peers};
 
 /// The tasks of a session's own cluster, and the connections to them.
 pub(crate) struct SessionCluster {
@@ -27,6 +28,17 @@ pub(crate) fn message(cluster: &ClusterSpec) -> Vec<wire::Task> {
         cluster.tasks(job).map(task).collect()
     };
     cluster.jobs().flat_map(of_job).collect()
+}
+
+/// Returns peers of other names, in the cluster of one session. Incoming bytes are counted together.
+pub(crate) fn peers_of_session(peers: &Peers) -> Peers {
+    let mut own = peers.with_options(PeerOptions {
+        own: None,
+        ..peers.options.clone()
+    });
+    own.processes = Arc::default();
+    own.peer_stats = Arc::default();
+    own
 }
 
 fn is_loopback(address: &str) -> bool {
@@ -57,7 +69,7 @@ impl Worker {
         self.check_callable(&cluster)?;
         Ok(Some(SessionCluster {
             cluster,
-            peers: self.peers.of_session(),
+            peers: peers_of_session(&self.peers),
         }))
     }
 

@@ -74,9 +74,10 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (moved, elements) = copy_to_slice(p)?;
     let dims = p.dims(0).to_vec();
     let dtype = p.dtype(4);
-    Ok(Prepared::new(elements, move |cx| {
-        by_size!(dtype, T => assign::<T>(cx, &moved, &dims))
-    }))
+    Ok(Prepared::new(
+        elements,
+        move |cx| by_size!(dtype, T => assign::<T>(cx, &moved, &dims)),
+    ))
 }
 
 fn assign<T: Pod + Send + Sync>(
