@@ -254,7 +254,10 @@ fn a_mismatching_checkpoint_is_an_error_and_changes_nothing() {
     // A variable without a value cannot be saved; the error names it.
     let empty = Session::new(&g).unwrap();
     let error = saver.save(&empty, &prefix, 1).unwrap_err();
-    assert!(error.to_string().contains("not initialized"), "{error}");
+    assert!(
+        error.to_string().contains("uninitialized value a"),
+        "{error}"
+    );
     // A folder that cannot be made.
     let error = saver.save(&session, "/proc/none/m", 1).unwrap_err();
     assert!(error.to_string().contains("/proc/none"), "{error}");

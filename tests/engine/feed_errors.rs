@@ -193,7 +193,7 @@ fn an_uninitialized_variable_names_itself_and_the_initializers() {
         session.step(w * 2.0, []).unwrap_err(),
         session.step(add, []).unwrap_err(),
     ] {
-        assert_contains(&e, &["'weight'", "not initialized", "initializers"]);
+        assert_contains(&e, &["uninitialized value weight", "initializers"]);
         let SessionError::Kernel { source, .. } = e else {
             panic!("{e:?}");
         };

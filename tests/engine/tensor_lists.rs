@@ -287,3 +287,31 @@ fn an_element_that_was_never_written_is_zeros_in_the_shape_of_the_others() {
         "{error}"
     );
 }
+
+#[test]
+fn an_empty_list_is_concatenated_if_the_rows_of_an_element_are_known() {
+    let g = Graph::new();
+    let concat = |dims: &[i32]| {
+        let dims = g.constant(dims.to_vec());
+        let list = g.op("EmptyTensorList").input(dims);
+        let list = list.input(g.constant(-1i32));
+        let list = list.attr("element_dtype", DType::F32).output();
+        let all = g.op("TensorListConcatV2").input(list).input(dims);
+        let all = all.input(g.constant(Vec::<i64>::new()));
+        all.attr("element_dtype", DType::F32).build().output(0)
+    };
+    for dims in [[5, 2], [-1, 2]] {
+        assert_eq!(run(&g, concat(&dims)).dims(), [0, 2], "{dims:?}");
+    }
+    for (dims, expected) in [
+        (
+            &[2, -1][..],
+            "All except the first dimension must be fully defined",
+        ),
+        (&[], "Concat requires elements to be at least vectors"),
+    ] {
+        let session = Session::new(&g).unwrap();
+        let error = session.run::<Tensor>(concat(dims), []).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}

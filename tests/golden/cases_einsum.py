@@ -60,6 +60,9 @@ def add(s):
     for name in ("f32", "f64", "bf16", "i32"):
         x, y = rnd(ANY[name], [2, 2, 3], -3, 3, 2), rnd(ANY[name], [4, 3], -3, 3, 2)
         s.case("BatchMatMulV3", f"{name}", audit=False, x=x, y=y, Tout=ANY[name], adj_y=True)
+    for a, b, out in (("i8", "i8", "i32"), ("i8", "u8", "i32"), ("u8", "i8", "i32"), ("bf16", "i8", "bf16"), ("u8", "bf16", "bf16")):
+        x, y = (rnd(ANY[name], dims, 0 if name == "u8" else -9, 9) for name, dims in ((a, [2, 2, 3]), (b, [3, 4])))
+        s.case("BatchMatMulV3", f"{a}_{b}_{out}", audit=False, x=x, y=y, Tout=ANY[out])
     add_qr(s)
 
 

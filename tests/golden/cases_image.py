@@ -11,7 +11,7 @@ from PIL import Image
 from cases_resize import ALL, CONFIGS, MODES
 from inputs import generator, rnd
 from kinds import ivec
-from reference import f32, f64, i8, i16, i32, i64, u8, u16
+from reference import f16, f32, f64, i8, i16, i32, i64, u8, u16
 
 
 def add(s):
@@ -44,6 +44,10 @@ def colors(s):
     exact(s, "RGBToHSV", "batch", images=image)
     exact(s, "RGBToHSV", "vector", images=np.array([0.2, 0.9, 0.3], f32))
     exact(s, "HSVToRGB", "batch", images=image)
+    for op in ("RGBToHSV", "HSVToRGB"):
+        s.case(op, "f64_batch", images=image.astype(f64))
+        # TensorFlow rounds each step to a half.
+        s.case(op, "f16_batch", images=image.astype(f16), tol=(0.02, 0.01), audit=False)
     for value in (0.0, 0.6, 1.7):
         v = np.array(value, f32)
         exact(s, "AdjustContrastv2", f"{value}", images=image, contrast_factor=v)
@@ -138,6 +142,8 @@ def suppression(s):
             iou = np.array(threshold, f32)
             label = f"{most}_{threshold}"
             exact(s, "NonMaxSuppressionV2", label, **given, iou_threshold=iou)
+            halves = {"boxes": found.astype(f16), "scores": scores.astype(f16), "max_output_size": n}
+            exact(s, "NonMaxSuppressionV2", f"f16_{label}", **halves, iou_threshold=iou)
             least = {"iou_threshold": iou, "score_threshold": np.array(0.35, f32)}
             exact(s, "NonMaxSuppressionV3", label, **given, **least)
             for pad in (False, True):

@@ -154,6 +154,25 @@ def strided(s):
                     value=some(dtype, run.outputs[0].shape),
                     **spec,
                 )
+    # A value that is broadcast to the slice, over kept, dropped and new dimensions; and any value for an empty slice.
+    for label, dims, begin, end, strides, value, masks in (
+        ("row", [4, 5], [0, 1], [4, 4], [2, 1], [3], {}),
+        ("column", [4, 5], [0, 1], [4, 4], [1, 1], [4, 1], {}),
+        ("backwards", [2, 5], [0, 1], [1, 0], [1, 2], [1], {"end_mask": 2, "shrink_axis_mask": 1}),
+        ("shrink", [2, 2, 3, 2], [0, 0, 1], [1, 0, 2], [1, 0, 1], [2, 1], {"ellipsis_mask": 2, "shrink_axis_mask": 5}),
+        ("new_axis", [3, 4], [0, 0, 0], [3, 1, 4], [1, 1, 1], [1, 4], {"new_axis_mask": 2}),
+        ("nothing", [2, 2], [0, 0], [0, 0], [1, 1], [2, 0], {}),
+    ):
+        s.case(
+            "TensorStridedSliceUpdate",
+            f"broadcast_{label}",
+            input=some(f32, dims),
+            begin=np.array(begin, i32),
+            end=np.array(end, i32),
+            strides=np.array(strides, i32),
+            value=some(f32, value),
+            **masks,
+        )
     for name in ("i32", "i64", "u8", "bool", "f16"):
         s.case(
             "TensorStridedSliceUpdate",

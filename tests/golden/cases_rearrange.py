@@ -176,6 +176,12 @@ def lookups(s):
     for name, dtype in (("i32", i32), ("i64", i64)):
         for label, at in (("scalar", 22), ("vector", [22, 3, 0, 59])):
             s.case("UnravelIndex", f"{name}_{label}", indices=np.array(at, dtype), dims=np.array([3, 4, 5], dtype))
+    bad = {"indices": np.array([[1, 1], [3, 0], [0, -1], [2, 0]], i32), "bad_indices_policy": "IGNORE"}
+    s.case("GatherNd", "ignore", params=some(f32, [3, 2, 2]), **bad)
+    s.case("ScatterNd", "ignore", updates=some(f32, [4, 2]), shape=ivec(3, 2, 2), **bad)
+    s.case("ScatterNdNonAliasingAdd", "ignore", input=some(f32, [3, 2, 2]), updates=some(f32, [4, 2]), **bad)
+    for op in ("Update", "Add", "Sub", "Max", "Min"):
+        s.case(f"TensorScatter{op}", "ignore", tensor=some(f32, [3, 2, 2]), updates=some(f32, [4, 2]), **bad)
     s.case("GatherNd", "f32_whole", params=some(f32, [2, 2]), indices=np.zeros([3, 0], i32))
     for op in ("Add", "Sub", "Max", "Min"):
         for name in ("f32", "f64", "i32"):

@@ -67,6 +67,12 @@ def plain(s):
     for name in ("u8", "i8", "u16", "i16", "i32", "i64", "f16", "f32", "f64"):
         for little in (True, False):
             s.case("DecodeRaw", f"{name}_{little}", bytes=raw, out_type=ANY[name], little_endian=little, audit=False)
+    for dtype in (np.complex64, np.complex128):
+        for little in (True, False):
+            numbers = np.array([1.5 - 2j, -0.25 + 3j], dtype)
+            numbers = numbers if little else numbers.byteswap()
+            label = f"{np.dtype(dtype).name}_{little}"
+            s.case("DecodeRaw", label, bytes=np.array(numbers.tobytes(), object), out_type=dtype, little_endian=little, audit=False)
     s.case("DecodeRaw", "no_bytes", bytes=text("", ""), out_type=f32, audit=False)
 
 

@@ -245,6 +245,17 @@ def others(s):
             strides=np.array([2, 1], i32),
             value=rnd(dtype, [2, 3], low(dtype), 9),
         )
+    for name, dtype in (("c64", np.complex64), ("c128", np.complex128)):
+        s.case(
+            "ResourceStridedSliceAssign",
+            name,
+            ref=Var(rnd(dtype, [3, 2])),
+            begin=np.array([1, 0], i32),
+            end=np.array([3, 2], i32),
+            strides=np.array([1, 1], i32),
+            value=rnd(dtype, [2, 2]),
+            audit=False,
+        )
     for label, dims, begin, end, strides, value, masks in (
         ("backwards", [5], [-1], [-4], [-2], [2], {}),
         ("row", [3, 4], [1], [2], [1], [4], {"shrink_axis_mask": 1}),
@@ -252,6 +263,9 @@ def others(s):
         ("all", [3, 4], [0, 0], [0, 0], [1, 1], [3, 4], {"begin_mask": 3, "end_mask": 3}),
         ("last", [2, 3, 4], [0, 1], [0, 3], [1, 1], [2, 3, 2], {"ellipsis_mask": 1}),
         ("nothing", [3], [2], [1], [1], [0], {}),
+        ("nothing_of_another_shape", [2, 2], [0, 0], [0, 0], [1, 1], [1, 0], {}),
+        ("broadcast_row", [3, 4], [0, 1], [3, 3], [2, 1], [2], {}),
+        ("broadcast_column", [3, 4], [0, 1], [3, 3], [2, 1], [2, 1], {}),
     ):
         s.case(
             "ResourceStridedSliceAssign",

@@ -189,6 +189,36 @@ def shuffles(g):
         g.step(following, fails=True)
 
 
+@golden("dataset_by_index")
+def by_index(g):
+    """Shuffles of all elements, with one order and with another in each pass; elements by their index."""
+    kept = {"output_types": [tf.int64], "output_shapes": [[]]}
+    squares = Dataset.from_tensor_slices(np.arange(10, dtype=np.int64) ** 2)
+    for dataset, seeds, again in ((squares, (3, 5), False), (Dataset.range(10), (7, 2), True)):
+        shuffled = raw.GlobalShuffleDataset(
+            input_dataset=dataset._variant_tensor,
+            seed=i64(seeds[0]),
+            seed2=i64(seeds[1]),
+            seed_generator=raw.DummySeedGenerator(),
+            reshuffle_each_iteration=again,
+            **kept,
+        )
+        twice = raw.RepeatDataset(input_dataset=shuffled, count=i64(2), **kept)
+        handle = raw.IteratorV2(shared_name="", container="", **kept)
+        g.step(run=raw.MakeIterator(dataset=twice, iterator=handle))
+        following = raw.IteratorGetNext(iterator=handle, **kept)[0]
+        for _ in range(20):
+            g.step(following)
+    at = v1.placeholder(tf.int64, [])
+    pairs = Dataset.zip((squares, Dataset.range(20).batch(2).skip(1)))
+    kinds = {"output_types": [tf.int64, tf.int64], "output_shapes": [[], [None]]}
+    element = raw.GetElementAtIndex(dataset=pairs._variant_tensor, index=at, **kinds)
+    for index in (0, 8, 3):
+        g.step(*element, feeds={at: np.int64(index)})
+    for index in (-1, 9):
+        g.step(*element, feeds={at: np.int64(index)}, fails=True)
+
+
 @golden("dataset_iterators")
 def iterators(g):
     """Handles as strings, one structure for several datasets, optional elements, folds, numbers of elements."""

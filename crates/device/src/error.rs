@@ -18,7 +18,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum KernelError {
     /// A variable that nothing was assigned to.
-    #[error("variable '{variable}' is not initialized: run the graph's initializers first")]
+    #[error("Attempting to use uninitialized value {variable}: run the graph's initializers first")]
     Uninitialized {
         /// The variable's name.
         variable: String,

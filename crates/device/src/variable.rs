@@ -275,7 +275,7 @@ mod tests {
     fn a_read_before_the_first_assignment_names_the_variable() {
         let v = Variable::new("v", DType::F32, Shape::scalar());
         assert_eq!(v.value(), None);
-        let text = "variable 'v' is not initialized: run the graph's initializers first";
+        let text = "Attempting to use uninitialized value v: run the graph's initializers first";
         assert_eq!(v.read().unwrap_err().to_string(), text);
     }
 

@@ -431,3 +431,27 @@ fn variables_are_written_with_names_of_their_own() {
     assert_eq!(names.len(), 2);
     assert!(names.iter().all(|(shared, name)| shared == name));
 }
+
+#[test]
+fn placeholders_of_old_graphs_without_dimensions_have_any_shape() {
+    let attrs = [
+        ("dtype", dtype(DtFloat)),
+        ("shape", value(Value::Shape(shape(&[])))),
+    ];
+    let old = |producer: i32| GraphDef {
+        versions: Some(VersionDef {
+            producer,
+            ..VersionDef::default()
+        }),
+        ..graph_def(vec![node("x", "Placeholder", &[], &attrs)])
+    };
+    for (producer, rank) in [(21, None), (22, Some(0))] {
+        let g = Graph::new();
+        let imported = import(&g, &old(producer), &ImportOptions::default()).unwrap();
+        assert_eq!(
+            imported.output("x").unwrap().shape().rank(),
+            rank,
+            "{producer}"
+        );
+    }
+}

@@ -319,3 +319,102 @@ fn check_reader(version: &str) {
     session.run::<()>(add, []).unwrap();
     assert_eq!(text(session.run(read[0], []).unwrap()), format!("{file}:1"));
 }
+
+#[test]
+fn a_checkpoint_holds_the_position_of_an_iterator() {
+    let folder = Folder::new("iterator-position");
+    let g = Graph::new();
+    let iterator = node(&g, "IteratorV2", &[], DType::I64);
+    let iterator = iterator.attr("shared_name", "").attr("container", "");
+    let iterator = iterator.output();
+    let start = g.op("MakeIterator").input(range(&g, 4)).input(iterator);
+    let start = start.build();
+    let next = node(&g, "IteratorGetNext", &[iterator], DType::I64).output();
+    let prefix = string(&g, &folder.at("model"));
+    let strings = |text: &str| g.constant(Tensor::strings(&[1], &[text]).unwrap());
+    let entry = [prefix, strings("iterator"), strings("")];
+    let position = g.op("SerializeIterator").input(iterator).output();
+    let save = g.op("SaveV2").inputs(entry).input(position).build();
+    let read = |dtype: DType| {
+        let read = g.op("RestoreV2").inputs(entry);
+        read.attr("dtypes", Attr::Types(vec![dtype])).output()
+    };
+    let restore = g.op("DeserializeIterator").input(iterator);
+    let restore = restore.input(read(DType::Variant)).build();
+    let number = read(DType::I64);
+
+    let first = session(&folder, &g);
+    first.run::<()>(start, []).unwrap();
+    let [a, b] = [(); 2].map(|()| first.run::<i64>(next, []).unwrap());
+    first.run::<()>(save, []).unwrap();
+    assert_eq!((a, b, first.run::<i64>(next, []).unwrap()), (0, 1, 2));
+
+    let second = session(&folder, &g);
+    second.run::<()>(start, []).unwrap();
+    second.run::<()>(restore, []).unwrap();
+    let rest = [(); 2].map(|()| second.run::<i64>(next, []).unwrap());
+    assert_eq!(rest, [2, 3]);
+    assert!(second.run::<i64>(next, []).is_err());
+    assert_eq!(second.run::<i64>(number, []).unwrap(), 2);
+    second.run::<()>(restore, []).unwrap();
+    assert_eq!(second.run::<i64>(next, []).unwrap(), 2);
+}
+
+#[test]
+fn an_entry_that_is_no_position_restores_no_iterator() {
+    let folder = Folder::new("no-iterator-position");
+    let g = Graph::new();
+    let prefix = string(&g, &folder.at("model"));
+    let names = Tensor::strings(&[3], &["below", "vector", "float"]).unwrap();
+    let slices = Tensor::strings(&[3], &["", "", ""]).unwrap();
+    let entries = [prefix, g.constant(names), g.constant(slices)];
+    let values = [g.constant(-1i64), g.constant([1i64, 2]), g.constant(1.0f32)];
+    let save = g.op("SaveV2").inputs(entries).inputs(values).build();
+    let session = session(&folder, &g);
+    session.run::<()>(save, []).unwrap();
+    for (name, expected) in [
+        ("below", "'below' is no position of an iterator"),
+        ("vector", "'vector' is no position of an iterator"),
+        ("float", "'float' is of f32 in the checkpoint"),
+    ] {
+        let text = |text: &str| g.constant(Tensor::strings(&[1], &[text]).unwrap());
+        let read = g.op("RestoreV2").inputs([prefix, text(name), text("")]);
+        let read = read.attr("dtypes", Attr::Types(vec![DType::Variant]));
+        let error = session.run::<()>(read.build(), []).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn records_of_one_length_may_overlap_and_may_have_gaps_in_packed_files_too() {
+    let folder = Folder::new("hops");
+    let gaps = (4, &b"HH000G111G222FFF"[..], ["000", "111", "222"]);
+    let overlaps = (2, &b"HH0123456FFF"[..], ["012", "234", "456"]);
+    for (hop, contents, expected) in [gaps, overlaps] {
+        for encoding in ["", "ZLIB"] {
+            let packed = match encoding {
+                "" => contents.to_vec(),
+                _ => super::strings::zlib(contents),
+            };
+            let file = written(&folder, "records", &packed);
+            let g = Graph::new();
+            let session = session(&folder, &g);
+            let queue = g.op("FIFOQueueV2");
+            let queue = queue.attr("component_types", Attr::Types(vec![DType::String]));
+            let queue = queue.output();
+            let add = g.op("QueueEnqueueV2").input(queue).input(string(&g, &file));
+            session.run::<()>(add.build(), []).unwrap();
+            let reader = g.op("FixedLengthRecordReaderV2").attr("header_bytes", 2i64);
+            let reader = reader.attr("record_bytes", 3i64).attr("footer_bytes", 3i64);
+            let reader = reader.attr("hop_bytes", hop).attr("encoding", encoding);
+            let read = g.op("ReaderReadUpToV2").input(reader.output()).input(queue);
+            let read = read.input(g.constant(10i64)).outputs();
+            let found = session.run::<Tensor>(read[1], []).unwrap();
+            assert_eq!(
+                found,
+                Tensor::strings(&[3], &expected).unwrap(),
+                "{hop} {encoding}"
+            );
+        }
+    }
+}

@@ -136,10 +136,12 @@ impl ClusterRunner {
             let at = began.elapsed();
             let run = worker.run(session, &self.asked.session, own.clone(), asked);
             let done = run.await?;
-            let events = trace::moved(done.trace, at + done.began);
-            return Ok((done.fetched, events.collect()));
+            let mut events: Vec<Event> = trace::moved(done.trace, at + done.began).collect();
+            self.links[part.task as usize].rename(&mut events);
+            return Ok((done.fetched, events));
         }
-        let TaskRoute::Remote(peer) = &self.links[part.task as usize].way else {
+        let link = &self.links[part.task as usize];
+        let TaskRoute::Remote(peer) = &link.way else {
             return Err(ClusterError::new(Cause::Internal, "a task has no session"));
         };
         let from = peer.colocated().await?;
@@ -169,6 +171,7 @@ impl ClusterRunner {
                 }
                 Kind::Traced(traced) if asked.trace && events.is_empty() => {
                     events.extend(trace::decoded(traced, at, began.elapsed()));
+                    link.rename(&mut events);
                 }
                 Kind::End(_) if fetched.len() == part.fetches.len() => {
                     return Ok((fetched, events));

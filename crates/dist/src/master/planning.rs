@@ -116,14 +116,15 @@ impl ClusterRunner {
         {
             return Ok(known.clone());
         }
-        let tasks: Vec<TaskName> = self.links.iter().map(|l| l.way.task().clone()).collect();
+        let tasks: Vec<TaskName> = self.links.iter().map(|l| l.name().clone()).collect();
+        let devices = link.own_names(&plan.devices);
         let plan = plan.clone();
         let made = match (&link.way, open.here.clone()) {
             (_, Some((worker, session))) => {
                 let keep = move || {
                     let part = plan.parts[index].part.clone();
                     let number =
-                        worker.keep_own(&session, part, &plan.channels, &plan.devices, &tasks)?;
+                        worker.keep_own(&session, part, &plan.channels, &devices, &tasks)?;
                     Ok((number, Some(session.part(number)?)))
                 };
                 self.platform.run_compute(keep).await?
@@ -131,7 +132,7 @@ impl ClusterRunner {
             (TaskRoute::Remote(peer), None) => {
                 let encode = move || {
                     let part = &plan.parts[index].part;
-                    codec::encoded(part, &plan.channels, &plan.devices, &tasks)
+                    codec::encoded(part, &plan.channels, &devices, &tasks)
                 };
                 let encoded = self.platform.run_compute(encode).await?;
                 let (part, values) = encoded?;

@@ -44,7 +44,7 @@ impl ClusterRunner {
     ) -> Result<Arc<TaskPartitioner>, ClusterError> {
         // A task that was not asked yet is assumed to have a CPU; it is asked if a node needs more.
         for link in self.links.iter().filter(|l| !l.is_known()) {
-            let (job, index) = link.way.task();
+            let (job, index) = link.name();
             let here = |d: &DeviceSpec| {
                 let known = self.links.iter().filter(|l| l.is_known());
                 let mut known = known.flat_map(|l| l.devices());

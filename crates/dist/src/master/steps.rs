@@ -13,12 +13,14 @@ use super::link::{TaskLink, TaskRoute};
 use super::part_runs::StepInputs;
 use super::plan::ClusterPlan;
 use super::runner::ClusterRunner;
+use crate::cluster::spec::ClusterSpec;
 use crate::error::{Cause, ClusterError};
 use crate::runtime::blocking;
 use crate::runtime::platform::Platform;
 use crate::transport::frames::Frames;
 use crate::transport::messages::header::Kind;
 use crate::transport::{messages as wire, processes};
+use crate::worker::session_cluster;
 
 /// Plans and runs steps of one graph, which only grows, over several tasks.
 pub(crate) struct ClusterSteps {
@@ -48,6 +50,42 @@ impl ClusterSteps {
             }
             _ => None,
         };
+        let links = ways.into_iter().map(TaskLink::new).collect();
+        let asked = wire::Open {
+            isolated,
+            job,
+            index,
+            own,
+            ..wire::Open::default()
+        };
+        ClusterSteps::of_links(links, asked, engine, options, platform)
+    }
+
+    /// Returns the steps over the tasks of a cluster that is the session's own. A node without a device runs on the
+    /// first link's task.
+    pub(crate) fn in_own_cluster(
+        links: Vec<TaskLink>,
+        cluster: &ClusterSpec,
+        engine: Engine,
+        options: SessionOptions,
+        isolated: bool,
+        platform: Arc<dyn Platform>,
+    ) -> ClusterSteps {
+        let asked = wire::Open {
+            isolated,
+            tasks: session_cluster::message(cluster),
+            ..wire::Open::default()
+        };
+        ClusterSteps::of_links(links, asked, engine, options, platform)
+    }
+
+    fn of_links(
+        links: Vec<TaskLink>,
+        asked: wire::Open,
+        engine: Engine,
+        options: SessionOptions,
+        platform: Arc<dyn Platform>,
+    ) -> ClusterSteps {
         ClusterSteps {
             inner: Arc::new(ClusterRunner {
                 asked: wire::Open {
@@ -56,16 +94,12 @@ impl ClusterSteps {
                         platform.random_u64(),
                         platform.random_u64()
                     ),
-                    isolated,
-                    job,
-                    index,
-                    own,
-                    ..wire::Open::default()
+                    ..asked
                 },
                 engine,
                 plans: PlanCache::new(options.max_plans()),
                 options,
-                links: ways.into_iter().map(TaskLink::new).collect(),
+                links,
                 partitioner: Mutex::default(),
                 next: AtomicU64::new(platform.random_u64()),
                 platform,
@@ -166,7 +200,7 @@ impl ClusterSteps {
         turn: wire::Turn,
     ) -> Result<wire::TurnGiven, ClusterError> {
         let fits = |link: &&TaskLink| {
-            let (job, index) = link.way.task();
+            let (job, index) = link.name();
             task.job.as_deref().is_none_or(|j| j == job) && task.task.is_none_or(|t| t == *index)
         };
         let found = self.inner.links.iter().find(fits).ok_or_else(|| {
@@ -193,6 +227,12 @@ impl ClusterSteps {
                 }
             }
         }
+    }
+
+    /// Returns the devices of each task of the session's own cluster, this process's first; `None` if it has none.
+    pub(crate) fn own_cluster_devices(&self) -> Option<Vec<Vec<DeviceSpec>>> {
+        let named = !self.inner.asked.tasks.is_empty();
+        named.then(|| self.inner.links.iter().map(TaskLink::devices).collect())
     }
 
     /// `true` if no task that was reached is lost.

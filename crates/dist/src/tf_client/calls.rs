@@ -305,9 +305,15 @@ impl Master {
                 format!("Session {handle} is not found. Possibly, this master has restarted.");
             return Err(Status::invalid(text));
         }
-        let master = self.clone();
-        let (mut local_device, remote_device) =
-            run_compute(&self.platform, move || Ok(master.devices())).await?;
+        let (master, named) = (self.clone(), session.as_ref().ok().cloned());
+        let (mut local_device, remote_device) = run_compute(&self.platform, move || {
+            let own = named.and_then(|session| session.own_cluster_devices());
+            Ok(match own {
+                Some(tasks) => master.devices_of_session(&tasks),
+                None => master.devices(),
+            })
+        })
+        .await?;
         if let Ok(session) = session {
             session.rename_devices(&mut local_device);
         }

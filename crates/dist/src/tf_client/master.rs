@@ -19,7 +19,7 @@ use super::runner::StepRunner;
 use super::session::{self, MasterSession};
 use super::status::{Status, limit_exceeded};
 use super::step_slot::StepSlot;
-use super::task_alias::TaskAlias;
+use super::task_alias::{ClientCluster, TaskAlias};
 use crate::error::ClusterError;
 use crate::limits::server_limits::{Limits, account_within};
 use crate::limits::settings::limit_name;
@@ -98,25 +98,35 @@ impl Master {
         {
             options = options.wire(Wire::all(WireType::BF16));
         }
-        let isolated = config.isolate_session_state;
-        let alias = match (&config.cluster_def, worker.engine.devices().first()) {
-            (Some(cluster), Some(device)) => TaskAlias::new(cluster, target, device.name())?,
+        let cluster = config.cluster_def.as_ref();
+        let cluster = cluster.map(|c| ClientCluster::new(c, target)).transpose()?;
+        let shares = config
+            .experimental
+            .is_some_and(|e| e.share_session_state_in_clusterspec_propagation);
+        let isolated = config.isolate_session_state || (cluster.is_some() && !shares);
+        let own = worker.engine.devices().first();
+        let alias = match (&cluster, own) {
+            (Some(c), Some(device)) if c.is_single() && c.own != worker.task => {
+                Some(TaskAlias::new(c.own.clone(), device.name()))
+            }
             _ => None,
         };
+        let named = cluster.filter(|c| !c.is_single() && !c.is_part_of(&worker.cluster));
         let others = self.others(&config.device_filters)?;
-        let runs = match others.is_empty() {
-            true => {
-                let engine = match isolated {
-                    true => worker.engine.isolated(),
-                    false => worker.engine.clone(),
-                };
-                StepRunner::local(engine, options)
+        let (engine, platform) = (worker.engine.clone(), self.platform.clone());
+        let runs = match (named, others.is_empty()) {
+            (Some(named), _) => {
+                let links = named.links(worker)?;
+                let cluster = &named.cluster;
+                StepRunner::Cluster(ClusterSteps::in_own_cluster(
+                    links, cluster, engine, options, isolated, platform,
+                ))
             }
-            false => {
+            (None, true) if isolated => StepRunner::local(engine.isolated(), options),
+            (None, true) => StepRunner::local(engine, options),
+            (None, false) => {
                 let mut ways = vec![TaskRoute::Local(worker.clone())];
                 ways.extend(others);
-                let engine = worker.engine.clone();
-                let platform = self.platform.clone();
                 StepRunner::Cluster(ClusterSteps::new(ways, engine, options, isolated, platform))
             }
         };
@@ -321,6 +331,25 @@ impl Master {
             }
         }
         (own.collect(), others)
+    }
+
+    /// Returns the devices of this task, and those of the others, in a session's own cluster.
+    pub(super) fn devices_of_session(
+        &self,
+        tasks: &[Vec<DeviceSpec>],
+    ) -> (Vec<DeviceAttributes>, Vec<DeviceAttributes>) {
+        let of = |task: &Vec<DeviceSpec>| -> Vec<DeviceAttributes> {
+            let devices = task.iter().enumerate();
+            let incarnation = self.worker.incarnation;
+            devices
+                .map(|(index, name)| attributes(name, None, incarnation, index))
+                .collect()
+        };
+        let (own, others) = tasks.split_at(tasks.len().min(1));
+        (
+            own.iter().flat_map(of).collect(),
+            others.iter().flat_map(of).collect(),
+        )
     }
 
     /// Returns the current state, for the metrics.

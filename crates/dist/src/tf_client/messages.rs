@@ -50,6 +50,17 @@ pub struct ConfigProto {
     /// Variables and queues of the session's own.
     #[prost(bool, tag = "15")]
     pub isolate_session_state: bool,
+    #[prost(message, optional, tag = "16")]
+    pub experimental: ::core::option::Option<config_proto::Experimental>,
+}
+/// Nested message and enum types in `ConfigProto`.
+pub mod config_proto {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Experimental {
+        /// A session with a cluster_def shares variables and queues too.
+        #[prost(bool, tag = "8")]
+        pub share_session_state_in_clusterspec_propagation: bool,
+    }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RunOptions {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_graph::Placement;
+use thalweg_graph::{DeviceSpec, Placement};
 use thalweg_graph::{GraphData, OutputId};
 use thalweg_session::{
     Engine, Fetch, PartPlan, RunOptions, Runner, SessionOptions, TaskChannels, Trace,
@@ -111,6 +111,14 @@ impl StepRunner {
                 Ok(steps.run_partial(pieces, client, options)?)
             }
             _ => Err(Status::defect(&"a step in pieces of another session")),
+        }
+    }
+
+    /// Returns the devices of each task of the session's own cluster, this task's first; `None` if it has none.
+    pub(super) fn own_cluster_devices(&self) -> Option<Vec<Vec<DeviceSpec>>> {
+        match self {
+            StepRunner::Local(_) => None,
+            StepRunner::Cluster(steps) => steps.own_cluster_devices(),
         }
     }
 

@@ -58,6 +58,17 @@ impl Measured for super::messages::GraphOptions {
     const TABLE: &'static Table = &GRAPH_OPTIONS;
 }
 
+static CONFIG_PROTO_EXPERIMENTAL: Table = Table {
+    bytes: size_of::<super::messages::config_proto::Experimental>(),
+    fields: &[
+        (8, Field::Number),
+    ],
+};
+
+impl Measured for super::messages::config_proto::Experimental {
+    const TABLE: &'static Table = &CONFIG_PROTO_EXPERIMENTAL;
+}
+
 static CONFIG_PROTO: Table = Table {
     bytes: size_of::<super::messages::ConfigProto>(),
     fields: &[
@@ -68,6 +79,7 @@ static CONFIG_PROTO: Table = Table {
         (12, Field::Messages(&THREAD_POOL_OPTION_PROTO)),
         (14, Field::Message(&CLUSTER_DEF)),
         (15, Field::Number),
+        (16, Field::Message(&CONFIG_PROTO_EXPERIMENTAL)),
     ],
 };
 

@@ -31,7 +31,7 @@ impl Status {
     pub fn new(code: Code, message: impl Into<String>) -> Status {
         Status {
             code,
-            message: message.into(),
+            message: without_tags(message.into()),
             limit: None,
         }
     }
@@ -64,6 +64,21 @@ impl From<Status> for tonic::Status {
         let message = truncated(status.message, MAX_TRAILER_TEXT);
         tonic::Status::new(status.code, message)
     }
+}
+
+/// The text without two brackets in sequence: TensorFlow's client takes what follows them for a node's name.
+fn without_tags(text: String) -> String {
+    if !text.contains("[[") {
+        return text;
+    }
+    let mut apart = String::with_capacity(text.len() + 8);
+    for char in text.chars() {
+        if char == '[' && apart.ends_with('[') {
+            apart.push(' ');
+        }
+        apart.push(char);
+    }
+    apart
 }
 
 /// Returns the error of a limit: the excess, and the setting that raises the limit.
@@ -140,6 +155,11 @@ impl From<SessionError> for Status {
 
 impl From<ImportError> for Status {
     fn from(error: ImportError) -> Status {
+        let node = match &error {
+            ImportError::Node { node, .. } => Some(node.clone()),
+            ImportError::Graph(errors) => errors.first().map(|first| first.node.clone()),
+            _ => None,
+        };
         let code = match &error {
             // As TensorFlow does: "Op type not registered".
             ImportError::Unsupported { .. } => Code::NotFound,
@@ -148,11 +168,26 @@ impl From<ImportError> for Status {
                 .map_or(Code::InvalidArgument, |first| code(graph_cause(first))),
             _ => Code::InvalidArgument,
         };
-        Status {
+        let status = Status {
             limit: error
                 .exceeds_expansion_limit()
                 .then_some(const { limit_name("expanded_bytes") }),
             ..Status::new(code, error.to_string())
+        };
+        match node.filter(|node| !node.is_empty()) {
+            Some(node) => status.of_node(&node),
+            None => status,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_name_of_the_node_stands_behind_two_brackets() {
+        let status = Status::invalid("shapes [[1],[[2]]]").of_node("x");
+        assert_eq!(status.message, "shapes [ [1],[ [2]]]\n\t [[{{node x}}]]");
     }
 }

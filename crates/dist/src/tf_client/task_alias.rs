@@ -1,17 +1,108 @@
 //! Cluster propagation (`ConfigProto.cluster_def`): the name that a client gives to the task of its session.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thalweg_graph::DeviceSpec;
 use thalweg_graphdef::GraphDef;
 use thalweg_graphdef::messages::RunMetadata;
-use tonic::Code;
 
 use super::messages::{ClusterDef, DeviceAttributes};
 use super::status::Status;
+use crate::cluster::spec::{ClusterSpec, TaskName};
+use crate::error::ClusterError;
+use crate::master::link::{TaskLink, TaskRoute};
+use crate::worker::session_cluster::peers_of_session;
+use crate::worker::state::Worker;
 
-/// The name of this task in a client's cluster.
+/// A client's cluster, and the name that this task has in it.
+pub(super) struct ClientCluster {
+    pub(super) cluster: ClusterSpec,
+    pub(super) own: TaskName,
+}
+
+impl ClientCluster {
+    /// The cluster of a session whose target is `target`.
+    ///
+    /// # Errors
+    /// It is malformed, or has not one task at the target.
+    pub(super) fn new(def: &ClusterDef, target: &str) -> Result<ClientCluster, Status> {
+        let address = target.trim_start_matches("grpc://");
+        let mut jobs: BTreeMap<String, BTreeMap<u32, String>> = BTreeMap::new();
+        let mut found = Vec::new();
+        for job in &def.job {
+            for (&task, at) in &job.tasks {
+                let number = u32::try_from(task).map_err(|_| {
+                    Status::invalid(format!(
+                        "ConfigProto.cluster_def has the task number {task}"
+                    ))
+                })?;
+                if at == address {
+                    found.push((job.name.clone(), number));
+                }
+                let tasks = jobs.entry(job.name.clone()).or_default();
+                tasks.insert(number, at.clone());
+            }
+        }
+        let own = match found.len() {
+            1 => found.swap_remove(0),
+            count => {
+                let has = if count == 0 {
+                    "no task"
+                } else {
+                    "several tasks"
+                };
+                return Err(Status::invalid(format!(
+                    "ConfigProto.cluster_def has {has} at {address}, the target of the session"
+                )));
+            }
+        };
+        let cluster = ClusterSpec::sparse(jobs)
+            .map_err(|e| Status::invalid(format!("ConfigProto.cluster_def: {e}")))?;
+        Ok(ClientCluster { cluster, own })
+    }
+
+    /// `true` if it has this task alone.
+    pub(super) fn is_single(&self) -> bool {
+        self.cluster
+            .jobs()
+            .map(|job| self.cluster.len(job))
+            .sum::<usize>()
+            == 1
+    }
+
+    /// `true` if a task's own cluster has all of its tasks.
+    pub(super) fn is_part_of(&self, whole: &ClusterSpec) -> bool {
+        let mut jobs = self.cluster.jobs();
+        jobs.all(|job| {
+            let mut tasks = self.cluster.tasks(job);
+            tasks.all(|(index, _)| whole.address(job, index).is_ok())
+        })
+    }
+
+    /// The links to its tasks: this one, and the others.
+    ///
+    /// # Errors
+    /// Another task cannot be called.
+    pub(super) fn links(&self, worker: &Arc<Worker>) -> Result<Vec<TaskLink>, ClusterError> {
+        worker.check_callable(&self.cluster)?;
+        let own = TaskLink::named(TaskRoute::Local(worker.clone()), self.own.clone());
+        let mut links = vec![own];
+        let peers = peers_of_session(&worker.peers);
+        for job in self.cluster.jobs() {
+            for (index, address) in self.cluster.tasks(job) {
+                let name = (job.to_owned(), index);
+                if name != self.own {
+                    links.push(TaskLink::new(TaskRoute::Remote(peers.get(&name, address)?)));
+                }
+            }
+        }
+        Ok(links)
+    }
+}
+
+/// The name of this task in a client's cluster, whose only task it is.
 pub(super) struct TaskAlias {
     job: Arc<str>,
     task: u32,
@@ -20,54 +111,13 @@ pub(super) struct TaskAlias {
 }
 
 impl TaskAlias {
-    /// The alias that `cluster` gives to the task at `target`, which has the device `own`. `None` if it is the task's own
-    /// name.
-    ///
-    /// # Errors
-    /// The cluster does not have the target, or has other tasks: these would have to be renamed too.
-    pub(super) fn new(
-        cluster: &ClusterDef,
-        target: &str,
-        own: &DeviceSpec,
-    ) -> Result<Option<TaskAlias>, Status> {
-        let address = target.trim_start_matches("grpc://");
-        let tasks = cluster.job.iter().flat_map(|job| {
-            let tasks = job.tasks.iter();
-            tasks.map(|(task, address)| (&*job.name, *task, address.as_str()))
-        });
-        let mut found = tasks.clone().filter(|(.., at)| *at == address);
-        let Some((job, task, _)) = found.next() else {
-            return Err(Status::invalid(format!(
-                "ConfigProto.cluster_def has no task at {address}, the target of the session"
-            )));
-        };
-        if found.next().is_some() {
-            return Err(Status::invalid(format!(
-                "ConfigProto.cluster_def has several tasks at {address}, the target of the session"
-            )));
-        }
-        let task = u32::try_from(task).map_err(|_| {
-            Status::invalid(format!(
-                "ConfigProto.cluster_def has the task number {task}"
-            ))
-        })?;
-        if own.job.as_deref() == Some(job) && own.task == Some(task) {
-            return Ok(None);
-        }
-        let count = tasks.count();
-        if count > 1 {
-            let text = format!(
-                "ConfigProto.cluster_def has {count} tasks, and a session can rename its own task only: start the \
-                 servers with the names and addresses of the cluster (thalweg server --job JOB --task N \
-                 --JOB-hosts HOST:PORT,...)"
-            );
-            return Err(Status::new(Code::Unimplemented, text));
-        }
-        Ok(Some(TaskAlias {
+    /// The alias of a task that has the device `own`.
+    pub(super) fn new((job, task): TaskName, own: &DeviceSpec) -> TaskAlias {
+        TaskAlias {
             job: job.into(),
             task,
             own: own.clone(),
-        }))
+        }
     }
 
     /// The graph with this task's own name in its devices.
@@ -145,10 +195,7 @@ mod tests {
 
     #[test]
     fn devices_have_the_names_of_the_clients_cluster() {
-        let jobs = cluster(&[("worker", &["a:1"])]);
-        let alias = TaskAlias::new(&jobs, "grpc://a:1", &own())
-            .unwrap()
-            .unwrap();
+        let alias = TaskAlias::new(("worker".to_owned(), 0), &own());
         let node = |device: &str| NodeDef {
             device: device.to_owned(),
             ..NodeDef::default()
@@ -183,18 +230,20 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_has_the_target_once_and_no_other_task() {
-        let text = |jobs: &[(&str, &[&str])]| {
-            TaskAlias::new(&cluster(jobs), "grpc://a:1", &own()).map(|alias| alias.is_some())
+    fn a_cluster_has_the_target_once() {
+        let of = |jobs: &[(&str, &[&str])]| {
+            let found = ClientCluster::new(&cluster(jobs), "grpc://a:1");
+            found.map(|c| (c.own.clone(), c.is_single()))
         };
-        assert_eq!(text(&[("localhost", &["a:1"])]), Ok(false));
-        assert_eq!(text(&[("localhost", &["a:1", "b:1"])]), Ok(false));
+        let own = ("worker".to_owned(), 0);
+        assert_eq!(of(&[("worker", &["a:1"])]), Ok((own.clone(), true)));
+        assert_eq!(of(&[("worker", &["a:1", "b:1"])]), Ok((own, false)));
         for (jobs, expected) in [
             (&[("worker", &["b:1"][..])][..], "has no task at a:1"),
             (&[("worker", &["a:1", "a:1"])], "has several tasks at a:1"),
-            (&[("worker", &["a:1", "b:1"])], "has 2 tasks"),
+            (&[("worker", &["a:1", "b"])], "write it as host:port"),
         ] {
-            let error = text(jobs).unwrap_err();
+            let error = of(jobs).unwrap_err();
             assert!(error.message.contains(expected), "{}", error.message);
         }
     }

@@ -70,6 +70,9 @@ pub struct Open {
     /// Newest processes that the caller knows: the called task's, and those that have taken the place of others.
     #[prost(message, repeated, tag = "8")]
     pub known: ::prost::alloc::vec::Vec<Process>,
+    /// The tasks of the session's own cluster, if a client has given it one.
+    #[prost(message, repeated, tag = "9")]
+    pub tasks: ::prost::alloc::vec::Vec<Task>,
 }
 /// Versions of the protocol and of the program.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -38,6 +38,7 @@ static OPEN: Table = Table {
         (6, Field::Message(&VERSION)),
         (7, Field::Message(&PROCESS)),
         (8, Field::Messages(&PROCESS)),
+        (9, Field::Messages(&TASK)),
     ],
 };
 

@@ -8,6 +8,7 @@ mod registration;
 pub(crate) mod run;
 mod run_once;
 pub(crate) mod service;
+pub(crate) mod session_cluster;
 mod stamps;
 pub(crate) mod state;
 pub(crate) mod step;

@@ -134,6 +134,10 @@ impl Worker {
             }
         }
         let mut sources: Vec<(u32, Arc<Peer>)> = Vec::new();
+        let (cluster, callers) = match &session.cluster {
+            Some(own) => (&own.cluster, &own.peers),
+            None => (&self.cluster, &*self.peers),
+        };
         for channel in channels {
             if channel.sends {
                 routes.sends.insert(channel.number, channel.peer);
@@ -148,9 +152,9 @@ impl Worker {
             let task = peers.get(&channel.peer);
             let task = task.ok_or_else(|| ClusterError::invalid("a channel comes from nowhere"))?;
             // Only tasks of the cluster are called, whatever a master sends.
-            let address = self.cluster.address(&task.0, task.1);
+            let address = cluster.address(&task.0, task.1);
             let address = address.map_err(|e| ClusterError::invalid(e.to_string()))?;
-            sources.push((channel.peer, self.peers.get(task, address)?));
+            sources.push((channel.peer, callers.get(task, address)?));
         }
         let feeds = part.feeds.iter();
         let feeds = feeds.map(|(_, n)| part.graph.node(*n).outputs[0].clone());

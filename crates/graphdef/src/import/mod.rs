@@ -33,6 +33,7 @@ mod input_names;
 mod nodes;
 mod order;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,7 +44,8 @@ use crate::import::errors::checked;
 use crate::import::functions::Functions;
 use crate::import::input_names::InputNames;
 use crate::import::nodes::{NodeSource, Nodes};
-use crate::messages::{GraphDef, VersionDef};
+use crate::messages::attr_value::Value;
+use crate::messages::{GraphDef, NodeDef, TensorShapeProto, VersionDef};
 use crate::names::{self, prefixed};
 use crate::survey::{library, survey};
 use crate::tensor::{Budget, DEFAULT_EXPANDED_BYTES};
@@ -245,8 +247,9 @@ pub fn import_and<'g, E: From<ImportError>>(
     }
     check_versions(def, &options.origin)?;
     check_survey(def, graph, &options.origin)?;
+    let def = placeholders_of_any_shape(def);
     let added = graph.atomically(|copy| -> Result<Added, E> {
-        let added = add(copy, def, options)?;
+        let added = add(copy, &def, options)?;
         and(copy, added.expanded)?;
         Ok(added)
     })?;
@@ -364,6 +367,27 @@ fn check_versions(def: &GraphDef, origin: &str) -> Result<(), ImportError> {
         });
     }
     Ok(())
+}
+
+/// The last version of graphs in which a Placeholder of no dimensions stands for one of any shape.
+const LAST_WITHOUT_SHAPES: i32 = 21;
+
+/// The graph with placeholders of any shape where its version says so.
+fn placeholders_of_any_shape(def: &GraphDef) -> Cow<'_, GraphDef> {
+    let producer = def.versions.as_ref().map_or(0, |v| v.producer);
+    let is_scalar = |node: &NodeDef| {
+        let shape = node.attr.get("shape").and_then(|a| a.value.as_ref());
+        let scalar = |s: &TensorShapeProto| s.dim.is_empty() && !s.unknown_rank;
+        node.op == "Placeholder" && matches!(shape, Some(Value::Shape(s)) if scalar(s))
+    };
+    if producer > LAST_WITHOUT_SHAPES || !def.node.iter().any(is_scalar) {
+        return Cow::Borrowed(def);
+    }
+    let mut def = def.clone();
+    for node in def.node.iter_mut().filter(|n| is_scalar(n)) {
+        node.attr.remove("shape");
+    }
+    Cow::Owned(def)
 }
 
 fn check_survey(def: &GraphDef, graph: &Graph, origin: &str) -> Result<(), ImportError> {

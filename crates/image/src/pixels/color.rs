@@ -1,37 +1,75 @@
 //! Colours of RGB images in `f32`.
 
 use crate::error::check_len;
+use std::cmp::Ordering;
+use std::ops::{Add, Div, Mul, Sub};
+
 use crate::{ImageError, Size};
 
+/// A number of a colour.
+pub trait Channel:
+    Copy
+    + PartialOrd
+    + From<f32>
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+{
+    /// The larger number, or the one that is a number.
+    fn larger(self, other: Self) -> Self;
+    /// The smaller number, or the one that is a number.
+    fn smaller(self, other: Self) -> Self;
+}
+
+impl Channel for f32 {
+    fn larger(self, other: f32) -> f32 {
+        self.max(other)
+    }
+
+    fn smaller(self, other: f32) -> f32 {
+        self.min(other)
+    }
+}
+
+impl Channel for f64 {
+    fn larger(self, other: f64) -> f64 {
+        self.max(other)
+    }
+
+    fn smaller(self, other: f64) -> f64 {
+        self.min(other)
+    }
+}
+
 /// Hue, saturation and value of a colour, each from 0 to 1 for colours from 0 to 1 (`RGBToHSV`).
-pub fn rgb_to_hsv([r, g, b]: [f32; 3]) -> [f32; 3] {
-    let value = r.max(g).max(b);
-    let range = value - r.min(g).min(b);
-    let saturation = if value > 0.0 { range / value } else { 0.0 };
-    let norm = (1.0 / range) * (1.0 / 6.0);
+pub fn rgb_to_hsv<T: Channel>([r, g, b]: [T; 3]) -> [T; 3] {
+    let (zero, one, six) = (T::from(0.0), T::from(1.0), T::from(6.0));
+    let value = r.larger(g).larger(b);
+    let range = value - r.smaller(g).smaller(b);
+    let saturation = if value > zero { range / value } else { zero };
+    let norm = (one / range) * (one / six);
     let mut hue = match () {
         () if r == value => norm * (g - b),
-        () if g == value => norm * (b - r) + 2.0 / 6.0,
-        () => norm * (r - g) + 4.0 / 6.0,
+        () if g == value => norm * (b - r) + T::from(2.0) / six,
+        () => norm * (r - g) + T::from(4.0) / six,
     };
-    if range <= 0.0 || range.is_nan() {
-        hue = 0.0;
+    if range.partial_cmp(&zero) != Some(Ordering::Greater) {
+        hue = zero;
     }
-    if hue < 0.0 {
-        hue += 1.0;
+    if hue < zero {
+        hue = hue + one;
     }
     [hue, saturation, value]
 }
 
 /// The colour of a hue, a saturation and a value (`HSVToRGB`).
-pub fn hsv_to_rgb([hue, saturation, value]: [f32; 3]) -> [f32; 3] {
-    let h = hue * 6.0;
-    let shares = [
-        (h - 3.0).abs() - 1.0,
-        2.0 - (h - 2.0).abs(),
-        2.0 - (h - 4.0).abs(),
-    ];
-    shares.map(|share| ((1.0 - saturation) + saturation * share.clamp(0.0, 1.0)) * value)
+pub fn hsv_to_rgb<T: Channel>([hue, saturation, value]: [T; 3]) -> [T; 3] {
+    let (zero, one, two) = (T::from(0.0), T::from(1.0), T::from(2.0));
+    let h = hue * T::from(6.0);
+    let far = |from: f32| (h - T::from(from)).larger(T::from(from) - h);
+    let shares = [far(3.0) - one, two - far(2.0), two - far(4.0)];
+    shares.map(|share| ((one - saturation) + saturation * share.larger(zero).smaller(one)) * value)
 }
 
 /// Brings a number into the range from 0 to `period` by additions, as TensorFlow does, or by a division if that takes

@@ -15,7 +15,7 @@ mod sampling;
 
 pub use self::bicubic::{Cubic, cubic};
 pub use self::color::{
-    adjust_brightness, adjust_contrast, adjust_hsv_in_yiq, adjust_hue, adjust_saturation,
+    Channel, adjust_brightness, adjust_contrast, adjust_hsv_in_yiq, adjust_hue, adjust_saturation,
     hsv_to_rgb, rgb_to_hsv, scale_saturation, shift_hue,
 };
 pub use self::layout::{crop, flip_left_right, flip_up_down, pad, planes_to_pixels};

@@ -9,10 +9,11 @@ use thalweg_graph::op::{
     Arg, AttrDef, Calls, Effect, Gradient, arg_of, args_of, attr, int_attr, list_attr, str_attr,
 };
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Nesting, Tensor};
+use thalweg_tensor::{DType, Tensor};
 
 use super::dataset::{Row, SHAPES, TYPES, input, of_tensor};
 use super::iterator::DatasetIterator;
+use crate::files::iterator_position::Position;
 use crate::flow::Optional;
 use crate::queue::{resource_handle, shared_name};
 
@@ -68,7 +69,7 @@ fn one_shot(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 }
 
 /// Fails unless an element has the dtypes and shapes that the node declares.
-fn check(cx: &TensorCx<'_>, row: &Row) -> Result<(), KernelError> {
+pub(super) fn check(cx: &TensorCx<'_>, row: &Row) -> Result<(), KernelError> {
     let (types, shapes) = (
         cx.attrs().types("output_types"),
         cx.attrs().shapes("output_shapes"),
@@ -140,9 +141,6 @@ fn from_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     })?;
     Ok(vec![Tensor::handle(DType::Resource, object)?])
 }
-
-/// An iterator's position as a value.
-struct Position(u64);
 
 /// A handle of an iterator by name.
 pub(crate) static ITERATOR_V1: Op = Op {
@@ -298,10 +296,7 @@ pub(crate) static SERIALIZE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let position = cx.object::<DatasetIterator>(0)?.position(cx)?;
-        Ok(vec![Tensor::variant(
-            Arc::new(Position(position)),
-            Nesting::default(),
-        )?])
+        Ok(vec![Position(position).into_tensor()?])
     })],
 };
 

@@ -3,6 +3,7 @@
 //! A step opens the files that its session allows ([`thalweg_device::Files`]).
 
 mod batch;
+mod by_index;
 mod cache;
 mod cache_file;
 mod columns;
@@ -15,6 +16,7 @@ mod file_datasets;
 mod functions;
 mod groups;
 mod immutable_const;
+mod index_shuffle;
 mod interleave;
 mod iterator;
 mod iterator_ops;
@@ -156,6 +158,8 @@ pub(crate) static OPS: &[&Op] = &[
     &reduce::CARDINALITY,
     &immutable_const::IMMUTABLE_CONST,
     &immutable_const::FACT,
+    &by_index::GLOBAL_SHUFFLE,
+    &by_index::GET_ELEMENT_AT_INDEX,
     &patterns::MATCHING,
     &patterns::READ,
     &patterns::WRITE,

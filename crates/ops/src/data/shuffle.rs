@@ -22,7 +22,7 @@ use crate::random::philox::Philox;
 const MAX_EPOCHS: usize = 3;
 
 /// Random words, one after the other.
-struct Words {
+pub(super) struct Words {
     philox: Philox,
     drawn: u64,
 }
@@ -43,7 +43,7 @@ impl Words {
 }
 
 /// The seeds of each pass.
-enum Seeds {
+pub(super) enum Seeds {
     /// The same each time.
     Fixed([u64; 2]),
     /// Drawn for each pass.
@@ -66,7 +66,7 @@ impl Seeds {
         }
     }
 
-    fn next(&self) -> [u64; 2] {
+    pub(super) fn next(&self) -> [u64; 2] {
         match self {
             Seeds::Fixed(seeds) => *seeds,
             Seeds::Drawn(words) => {
@@ -186,6 +186,27 @@ impl Rows for ShuffleRows {
     }
 }
 
+/// The seeds of a dataset: those of inputs `own`.
+fn own_seeds(cx: &TensorCx<'_>, own: [usize; 2]) -> Result<Arc<Seeds>, KernelError> {
+    let reshuffles = cx.attrs().bool("reshuffle_each_iteration");
+    let [a, b] = own.map(|i| cx.int(i));
+    Ok(Arc::new(Seeds::new([a?, b?], reshuffles)))
+}
+
+/// The seeds of a dataset: those of the generator at input `generator`, if it has some, or of inputs `own`. Without
+/// these inputs they are unpredictable.
+pub(super) fn seeds_of(
+    cx: &TensorCx<'_>,
+    own: [usize; 2],
+    generator: usize,
+) -> Result<Arc<Seeds>, KernelError> {
+    match cx.object::<SeedGenerator>(generator)?.0.clone() {
+        Some(seeds) => Ok(seeds),
+        None if own.contains(&generator) => Ok(Arc::new(Seeds::new([0, 0], true))),
+        None => own_seeds(cx, own),
+    }
+}
+
 /// The op's kernel. The seeds are inputs 2 and 3, or belong to a generator at input `generator`, which counts if it has
 /// seeds; the number of passes is input 4 if it repeats.
 fn shuffle(
@@ -194,14 +215,9 @@ fn shuffle(
     generator: Option<usize>,
 ) -> Result<Vec<Tensor>, KernelError> {
     let before = input(cx, 0)?;
-    let generator = generator
-        .map(|i| cx.object::<SeedGenerator>(i))
-        .transpose()?;
-    let own = cx.attrs().bool("reshuffle_each_iteration");
-    let seeds = match generator.and_then(|generator| generator.0.clone()) {
-        Some(seeds) => seeds,
-        None if cx.inputs() < 4 => Arc::new(Seeds::new([0, 0], true)),
-        None => Arc::new(Seeds::new([cx.int(2)?, cx.int(3)?], own)),
+    let seeds = match generator {
+        Some(generator) => seeds_of(cx, [2, 3], generator)?,
+        None => own_seeds(cx, [2, 3])?,
     };
     let times = match repeats {
         true => match cx.int(4)? {
@@ -231,7 +247,7 @@ fn handle(generator: SeedGenerator) -> Result<Tensor, KernelError> {
     Ok(Tensor::handle(DType::Resource, generator)?)
 }
 
-const RESHUFFLES: AttrDef = bool_attr("reshuffle_each_iteration", true);
+pub(super) const RESHUFFLES: AttrDef = bool_attr("reshuffle_each_iteration", true);
 
 /// Elements in a random order.
 pub(crate) static SHUFFLE: Op = Op {

@@ -3,6 +3,7 @@
 
 mod checkpoint_inputs;
 mod checkpoint_v1;
+pub(crate) mod iterator_position;
 mod load_and_remap;
 mod merge;
 pub(crate) mod record_files;

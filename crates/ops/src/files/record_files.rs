@@ -353,7 +353,7 @@ pub(crate) struct Fixed {
     footer: u64,
     /// Bytes before the footer that were not read, if the size of the unpacked file is known.
     left: Option<u64>,
-    /// Bytes of a compressed file that are the next record, or the footer.
+    /// Bytes that were read and belong to the next record, or to the footer.
     ahead: Vec<u8>,
     number: u64,
     whole: bool,
@@ -410,13 +410,14 @@ impl Fixed {
         if self.left.is_some_and(|left| left < self.record) {
             return Ok(None);
         }
-        let held = reserved(bytes, Some(memory))?;
-        let mut data = std::mem::take(&mut self.ahead);
         // The footer of a compressed file shows only at its end.
         let wanted = match self.left {
             Some(_) => self.record,
             None => self.record.saturating_add(self.footer),
         };
+        let most = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let held = reserved(most, Some(memory))?;
+        let mut data = std::mem::take(&mut self.ahead);
         if !self.read(wanted.saturating_sub(data.len() as u64), &mut data)? {
             return match self.whole && data.len() as u64 > self.footer {
                 true => Err(KernelError::Storage(format!(
@@ -426,14 +427,17 @@ impl Fixed {
                 false => Ok(None),
             };
         }
-        self.ahead = data.split_off(bytes.min(data.len()));
+        // Records overlap if they are longer than the hop.
+        let hop = usize::try_from(self.hop).unwrap_or(usize::MAX);
+        self.ahead = data.get(hop..).unwrap_or(&[]).to_vec();
+        let gap = self.hop.saturating_sub(data.len() as u64);
+        let name = &self.file.name;
+        std::io::copy(&mut (&mut self.file.from).take(gap), &mut std::io::sink())
+            .map_err(|e| KernelError::Storage(format!("{name}: {e}")))?;
         if let Some(left) = &mut self.left {
-            *left = left.saturating_sub(self.hop.max(self.record));
-            let gap = self.hop.saturating_sub(self.record);
-            let name = &self.file.name;
-            std::io::copy(&mut (&mut self.file.from).take(gap), &mut std::io::sink())
-                .map_err(|e| KernelError::Storage(format!("{name}: {e}")))?;
+            *left = left.saturating_sub(self.hop);
         }
+        data.truncate(bytes);
         let place = Some(self.number);
         self.number += 1;
         Ok(Some(Record {

@@ -7,6 +7,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::checkpoint_inputs::{disk, entries, kernel_error, prefix};
+use super::iterator_position::restored;
 
 /// Shape rule: a slice gives its shape; the shape of a whole tensor is that in the file.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -48,16 +49,23 @@ pub(crate) static RESTORE_V2: Op = Op {
         let reader = BundleReader::open_on(&*disk, &prefix(cx, 0)?).map_err(kernel_error)?;
         let mut tensors = Vec::with_capacity(entries.len());
         for ((name, slice), dtype) in entries.iter().zip(dtypes) {
+            let held = match dtype {
+                DType::Variant => DType::I64,
+                _ => dtype,
+            };
             if let Some(info) = reader.info(name)
-                && info.dtype.known().is_some_and(|found| found != dtype)
+                && info.dtype.known().is_some_and(|found| found != held)
             {
                 let found = info.dtype.to_string();
                 return Err(KernelError::Invalid(format!(
                     "'{name}' is of {found} in the checkpoint, and {dtype} is asked for: restore it as what it was saved as"
                 )));
             }
-            let tensor = reader.part(name, slice.as_ref());
-            tensors.push(tensor.map_err(kernel_error)?);
+            let tensor = reader.part(name, slice.as_ref()).map_err(kernel_error)?;
+            tensors.push(match dtype {
+                DType::Variant => restored(name, &tensor)?,
+                _ => tensor,
+            });
         }
         Ok(tensors)
     })],

@@ -9,6 +9,7 @@ use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, types_attr};
 use thalweg_tensor::DType;
 
 use super::checkpoint_inputs::{disk, entries, kernel_error, prefix};
+use super::iterator_position::saved;
 
 /// Writes tensors to a checkpoint.
 pub(crate) static SAVE_V2: Op = Op {
@@ -40,8 +41,8 @@ fn save(cx: &TensorCx<'_>) -> Result<(), KernelError> {
     let disk = disk(cx.environment().files());
     let mut writer = BundleWriter::create_on(&disk, &prefix(cx, 0)?).map_err(kernel_error)?;
     for (i, (name, slice)) in entries.iter().enumerate() {
-        let tensor = cx.tensor(3 + i)?;
-        let added = writer.add_part(name, slice.as_ref(), tensor);
+        let tensor = saved(cx.tensor(3 + i)?);
+        let added = writer.add_part(name, slice.as_ref(), &tensor);
         added.map_err(kernel_error)?;
     }
     writer.finish().map_err(kernel_error)

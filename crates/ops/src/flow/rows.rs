@@ -136,19 +136,27 @@ pub(crate) fn stacked(
         None => {
             let dims = shape.to_dims().ok_or_else(|| {
                 KernelError::Invalid(format!(
-                    "there is nothing to put together, and the shape {shape} of an element is not \
-                     known"
+                    "there is nothing to put together, and the shape {shape} of an element is non-fully-defined"
                 ))
             })?;
             dims.to_vec()
         }
     };
     if let Some(other) = items.iter().find(|i| i.dims() != dims) {
-        return Err(KernelError::Invalid(format!(
-            "elements of shape {} and {} cannot be put together",
-            Shape::known(&dims),
-            other.shape()
-        )));
+        return Err(KernelError::Invalid(
+            match other.dims().len() == dims.len() {
+                true => format!(
+                    "Incompatible shapes during merge: {} vs. {}: elements that are put together need one shape",
+                    Shape::known(&dims),
+                    other.shape()
+                ),
+                false => format!(
+                    "Incompatible ranks during merge: {} vs. {}: elements that are put together need one shape",
+                    dims.len(),
+                    other.dims().len()
+                ),
+            },
+        ));
     }
     let mut all = vec![items.len()];
     all.extend_from_slice(&dims);
@@ -164,13 +172,23 @@ pub(crate) fn concatenated(
 ) -> Result<(Tensor, Tensor), KernelError> {
     let inner = match items.first() {
         Some(first) => first.dims().get(1..).map(<[usize]>::to_vec),
-        None => shape.to_dims().map(|d| d.get(1..).unwrap_or(&[]).to_vec()),
+        None => shape
+            .dims()
+            .and_then(|dims| dims.get(1..)?.iter().copied().collect()),
     };
     let inner = inner.ok_or_else(|| {
-        KernelError::Invalid(
-            "scalars, or nothing of a shape that is known, cannot be put one after the other"
-                .to_owned(),
-        )
+        KernelError::Invalid(match (items, shape.rank()) {
+            ([_, ..], _) => {
+                "Concat saw a scalar shape at index 0 but requires at least vectors".to_owned()
+            }
+            ([], Some(0)) => {
+                "Concat requires elements to be at least vectors, found scalars instead".to_owned()
+            }
+            ([], _) => format!(
+                "All except the first dimension must be fully defined when concating an empty tensor list, and the \
+                 shape of an element is {shape}"
+            ),
+        })
     })?;
     let mut lengths = Vec::with_capacity(items.len());
     for item in items {

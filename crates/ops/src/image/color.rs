@@ -5,11 +5,12 @@ use thalweg_device::{Kernel, KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_image::{Size, pixels};
-use thalweg_tensor::DType;
+use thalweg_tensor::{DType, Element};
 
 use super::images::{at_least, expect_last, image_error};
 use crate::support::elementwise::CHUNK;
 use crate::support::shapes::{expect_scalar, unchanged};
+use crate::support::widened::widened;
 
 const HALF_OR_FLOAT: &[AttrDef] = &[type_attr_or("T", &[DType::F16, DType::F32], DType::F32)];
 const FLOAT: &[AttrDef] = &[type_attr_or("T", DType::FLOATS, DType::F32)];
@@ -28,7 +29,7 @@ fn factor(cx: &KernelCx<'_>) -> Result<f32, KernelError> {
     }
 }
 
-/// Kernel that replaces each colour.
+/// Kernel that replaces each colour, by a number that `prepare` returns.
 fn each_color(
     p: &Prepare<'_>,
     prepare: fn(&KernelCx<'_>) -> Result<f32, KernelError>,
@@ -37,15 +38,23 @@ fn each_color(
     let n = p.outputs.first().map_or(0, |o| o.elements());
     Ok(Prepared::new(16 * n, move |cx| {
         let by = prepare(cx)?;
-        let (x, out) = (cx.input::<f32>(0)?, cx.output::<f32>(0)?);
-        let chunk = CHUNK / COLOR * COLOR;
-        for_chunks(cx.pool(), out, chunk, &|task, out| {
-            let from = x[task * chunk..][..out.len()].as_chunks::<COLOR>().0;
-            let to = out.as_chunks_mut::<COLOR>().0;
-            to.iter_mut().zip(from).for_each(|(to, &x)| *to = f(x, by));
-        });
-        Ok(())
+        replace(cx, &|color| f(color, by))
     }))
+}
+
+/// Replaces each colour.
+fn replace<T: Element>(
+    cx: &KernelCx<'_>,
+    f: &(dyn Fn([T; COLOR]) -> [T; COLOR] + Sync),
+) -> Result<(), KernelError> {
+    let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
+    let chunk = CHUNK / COLOR * COLOR;
+    for_chunks(cx.pool(), out, chunk, &|task, out| {
+        let from = x[task * chunk..][..out.len()].as_chunks::<COLOR>().0;
+        let to = out.as_chunks_mut::<COLOR>().0;
+        to.iter_mut().zip(from).for_each(|(to, &x)| *to = f(x));
+    });
+    Ok(())
 }
 
 fn adjusted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -124,6 +133,21 @@ pub(crate) static ADJUST_SATURATION: Op = Op {
     kernels: &[cpu(|p| each_color(p, factor, pixels::scale_saturation)).only(ONLY_F32)],
 };
 
+/// Kernel that converts each colour. Halves are computed as `f32`.
+fn converted(
+    p: &Prepare<'_>,
+    single: fn([f32; 3]) -> [f32; 3],
+    double: fn([f64; 3]) -> [f64; 3],
+) -> Result<Prepared, KernelError> {
+    widened(p, &[0], &[0], &|p| {
+        let (n, is_double) = (p.outputs[0].elements(), p.dtype(0) == DType::F64);
+        Ok(Prepared::new(16 * n, move |cx| match is_double {
+            true => replace(cx, &double),
+            false => replace(cx, &single),
+        }))
+    })
+}
+
 /// A conversion of colours.
 const fn conversion(name: &'static str, summary: &'static str, kernels: &'static [Kernel]) -> Op {
     Op {
@@ -145,12 +169,16 @@ const fn conversion(name: &'static str, summary: &'static str, kernels: &'static
 pub(crate) static RGB_TO_HSV: Op = conversion(
     "RGBToHSV",
     "Hue, saturation and value of colours in red, green and blue.",
-    &[cpu(|p| each_color(p, |_| Ok(0.0), |color, _| pixels::rgb_to_hsv(color))).only(ONLY_F32)],
+    &[cpu(|p| {
+        converted(p, pixels::rgb_to_hsv, pixels::rgb_to_hsv)
+    })],
 );
 
 /// HSV to RGB.
 pub(crate) static HSV_TO_RGB: Op = conversion(
     "HSVToRGB",
     "Red, green and blue of colours in hue, saturation and value.",
-    &[cpu(|p| each_color(p, |_| Ok(0.0), |color, _| pixels::hsv_to_rgb(color))).only(ONLY_F32)],
+    &[cpu(|p| {
+        converted(p, pixels::hsv_to_rgb, pixels::hsv_to_rgb)
+    })],
 );

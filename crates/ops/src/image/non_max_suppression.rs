@@ -1,8 +1,10 @@
 //! NonMaxSuppression, NonMaxSuppressionV2, V3, V4, V5: the best of boxes that overlap.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use half::f16;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, bool_attr, float_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
@@ -15,7 +17,6 @@ const HALF_OR_FLOAT: &[DType] = &[DType::F16, DType::F32];
 const T: AttrDef = type_attr_or("T", HALF_OR_FLOAT, DType::F32);
 const THRESHOLD: AttrDef = type_attr_or("T_threshold", HALF_OR_FLOAT, DType::F32);
 const PAD: AttrDef = bool_attr("pad_to_max_output_size", false);
-const ONLY_F32: &[(&str, &[DType])] = &[("T", &[DType::F32])];
 const BOXES: Arg = arg("boxes", "T");
 const SCORES: Arg = arg("scores", "T");
 const MAX: Arg = arg_of("max_output_size", DType::I32);
@@ -125,16 +126,28 @@ fn number(cx: &TensorCx<'_>, name: &str, default: f32) -> Result<f32, KernelErro
     let Some(i) = inputs.iter().position(|arg| arg.name == name) else {
         return Ok(default);
     };
-    match *cx.tensor(i)?.as_slice::<f32>()? {
+    match *floats(cx, i)? {
         [x] => Ok(x),
         _ => Err(KernelError::Argument("a scalar")),
     }
 }
 
+/// The numbers of input `i`, which may be halves.
+fn floats<'a>(cx: &TensorCx<'a>, i: usize) -> Result<Cow<'a, [f32]>, KernelError> {
+    let tensor = cx.tensor(i)?;
+    Ok(match tensor.dtype() {
+        DType::F16 => {
+            let halves = tensor.as_slice::<f16>()?;
+            Cow::Owned(halves.iter().map(|x| x.to_f32()).collect())
+        }
+        _ => Cow::Borrowed(tensor.as_slice()?),
+    })
+}
+
 fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let attrs = cx.attrs();
-    let (boxes, _) = cx.tensor(0)?.as_slice::<f32>()?.as_chunks::<4>();
-    let scores = cx.tensor(1)?.as_slice::<f32>()?;
+    let (boxes, scores) = (floats(cx, 0)?, floats(cx, 1)?);
+    let (boxes, _) = boxes.as_chunks::<4>();
     if boxes.len() != scores.len() {
         return Err(KernelError::Invalid(format!(
             "there are {} boxes, but {} scores",
@@ -167,7 +180,7 @@ fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         )));
     }
     let of_boxes = |a: usize, b: usize| overlap(boxes[a], boxes[b]);
-    let (indices, kept) = select(&of_boxes, scores, &rules);
+    let (indices, kept) = select(&of_boxes, &scores, &rules);
     let pad = attrs.get(PAD.name).is_some() && attrs.bool(PAD.name);
     let length = if pad { most } else { indices.len() };
     let mut all = cx.zeros(DType::I32, &[length])?;
@@ -175,8 +188,15 @@ fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let outputs = cx.node().op.outputs;
     let mut results = vec![all];
     if outputs.iter().any(|o| o.name == "selected_scores") {
-        let mut all = cx.zeros(DType::F32, &[length])?;
-        all.as_mut_slice::<f32>()?[..kept.len()].copy_from_slice(&kept);
+        let dtype = cx.tensor(1)?.dtype();
+        let mut all = cx.zeros(dtype, &[length])?;
+        match dtype {
+            DType::F16 => {
+                let all = all.as_mut_slice::<f16>()?.iter_mut();
+                all.zip(&kept).for_each(|(to, &x)| *to = f16::from_f32(x));
+            }
+            _ => all.as_mut_slice::<f32>()?[..kept.len()].copy_from_slice(&kept),
+        }
         results.push(all);
     }
     if outputs.iter().any(|o| o.name == VALID.name) {
@@ -261,7 +281,7 @@ pub(crate) static NON_MAX_SUPPRESSION_V2: Op = Op {
         &[INDICES],
         &[T, THRESHOLD],
     ),
-    kernels: &[cpu_tensors(run).only(ONLY_F32)],
+    kernels: &[cpu_tensors(run)],
 };
 
 const LEAST: Arg = arg("score_threshold", "T_threshold");
@@ -275,7 +295,7 @@ pub(crate) static NON_MAX_SUPPRESSION_V3: Op = Op {
         &[INDICES],
         &[T, THRESHOLD],
     ),
-    kernels: &[cpu_tensors(run).only(ONLY_F32)],
+    kernels: &[cpu_tensors(run)],
 };
 
 /// The result can have a fixed length.
@@ -287,7 +307,7 @@ pub(crate) static NON_MAX_SUPPRESSION_V4: Op = Op {
         &[INDICES, VALID],
         &[T, THRESHOLD, PAD],
     ),
-    kernels: &[cpu_tensors(run).only(ONLY_F32)],
+    kernels: &[cpu_tensors(run)],
 };
 
 /// Boxes that overlap a better one can lose score instead.
@@ -306,5 +326,5 @@ pub(crate) static NON_MAX_SUPPRESSION_V5: Op = Op {
         &[INDICES, arg("selected_scores", "T"), VALID],
         &[T, PAD],
     ),
-    kernels: &[cpu_tensors(run).only(ONLY_F32)],
+    kernels: &[cpu_tensors(run)],
 };

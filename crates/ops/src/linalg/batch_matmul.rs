@@ -1,5 +1,6 @@
 //! BatchMatMul, BatchMatMulV2, BatchMatMulV3.
 
+use bytemuck::Pod;
 use smallvec::smallvec;
 use thalweg_cpu::gemm::Gemm;
 use thalweg_device::gpu::Launches;
@@ -12,6 +13,8 @@ use thalweg_tensor::{DType, Dims};
 use super::build::LinalgOps;
 use super::gemm::{self, GemmBatches};
 use super::matrices::{joined, matrices, matrix_at, sum_batches};
+use crate::support::elementwise::Compute;
+use crate::support::widened::{widened, with_input_as};
 
 fn shape(cx: &mut Infer<'_>, broadcast: bool) -> Result<(), InferError> {
     let ((x_batch, x), (y_batch, y)) = (matrices(cx, 0)?, matrices(cx, 1)?);
@@ -176,7 +179,32 @@ const OUTPUT_DTYPES: &[DType] = &[
     DType::C128,
 ];
 
-/// Like [`BATCH_MAT_MUL_V2`], with separate attributes for the dtypes of the factors and output, which must be equal.
+/// `true` for factors and an output of several dtypes that TensorFlow has a kernel for.
+fn is_mixed([a, b, out]: [DType; 3]) -> bool {
+    let byte = |dtype| matches!(dtype, DType::I8 | DType::U8);
+    match out {
+        DType::I32 => byte(a) && byte(b),
+        DType::BF16 => (a == out && byte(b)) || (byte(a) && b == out),
+        _ => false,
+    }
+}
+
+/// The product of factors of several dtypes, in the type `W`.
+fn in_wide<W: Compute + Pod>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    with_input_as::<W>(p, 0, &|p| {
+        with_input_as::<W>(p, 1, &|p| widened(p, &[], &[0], &prepare))
+    })
+}
+
+fn prepare_v3(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    match [p.dtype(0), p.dtype(1), p.outputs[0].dtype] {
+        dtypes if !is_mixed(dtypes) => prepare(p),
+        [.., DType::I32] => in_wide::<i64>(p),
+        _ => in_wide::<f32>(p),
+    }
+}
+
+/// Like [`BATCH_MAT_MUL_V2`], with separate attributes for the dtypes of the factors and output.
 pub(crate) static BATCH_MAT_MUL_V3: Op = Op {
     def: OpDef {
         name: "BatchMatMulV3",
@@ -195,15 +223,18 @@ pub(crate) static BATCH_MAT_MUL_V3: Op = Op {
         shape: |cx| {
             if let (a, b, Some(out)) = (cx.dtype(0), cx.dtype(1), cx.attrs().dtype("Tout"))
                 && (a != b || b != out)
+                && !is_mixed([a, b, out])
             {
                 return Err(InferError::Attr {
                     attr: "Tout",
-                    reason: format!("{a} by {b} to {out}: there is a kernel for one dtype alone"),
+                    reason: format!(
+                        "{a} by {b} to {out}: use one dtype, bytes to i32, or bytes and bf16 to bf16"
+                    ),
                 });
             }
             shape(cx, true)
         },
         ..BATCH_MAT_MUL_V2_DEF
     },
-    kernels: &[cpu(prepare)],
+    kernels: &[cpu(prepare_v3)],
 };

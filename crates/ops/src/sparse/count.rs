@@ -119,7 +119,7 @@ impl Values {
         values: usize,
     ) -> Result<&'a [T], KernelError> {
         let (weights, values) = (cx.tensor(i)?, cx.tensor(values)?);
-        match weights.is_empty() || weights.dims() == values.dims() {
+        match weights.is_empty() || weights.len() == values.len() {
             true => Ok(cx.slice::<T>(i)?),
             false => Err(invalid(format!(
                 "Weights and values must have the same shape. Weight shape: {}; values shape: {}",

@@ -10,25 +10,12 @@ use super::sparse_input::invalid;
 use crate::data::packed_tensors::{PACKING_OP, packed, unpacked};
 use crate::data::serialized_tensors::{parsed, serialized};
 use crate::flow::rows::{joined, slice_elements};
+use crate::support::dtype_names::tensorflow_name;
 use crate::support::shape_inputs::invalid_value;
 use crate::support::tensors::reserved;
 
 /// Indices, values and shape.
 pub(super) type Sparse = [Tensor; 3];
-
-/// TensorFlow's name of a dtype.
-fn tensorflow_name(dtype: DType) -> String {
-    match dtype {
-        DType::F16 => "half".to_owned(),
-        DType::BF16 => "bfloat16".to_owned(),
-        DType::F32 => "float".to_owned(),
-        DType::F64 => "double".to_owned(),
-        other => match other.is_int() {
-            true => other.name().replace('i', "int").replace('u', "uint"),
-            false => other.name().to_owned(),
-        },
-    }
-}
 
 /// Sparse tensors as variants or strings, which have these dimensions before the last one, of 3.
 fn outputs(

@@ -5,6 +5,8 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_tensor::{DType, Shape, Tensor};
 
+use crate::support::dtype_names::tensorflow_name;
+
 fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (input, dtype) = (
         cx.tensor(0)?,
@@ -13,22 +15,25 @@ fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let strings = cx.strings(0)?;
     let bytes = strings.first().map_or(0, |s| s.len());
     let size = dtype.size().max(1);
-    if let Some(element) = strings
-        .iter()
-        .position(|s| s.len() != bytes || bytes % size != 0)
-    {
-        return Err(KernelError::Element {
-            input: 0,
-            element,
-            reason: format!(
-                "it has {} bytes: all must have as many as the first one, {bytes}, and whole elements of {size}",
-                strings[element].len()
-            ),
-        });
+    if let Some(element) = strings.iter().position(|s| s.len() != bytes) {
+        return Err(KernelError::Invalid(format!(
+            "DecodeRaw requires input strings to all be the same size, but element {element} has size {} != {bytes}",
+            strings[element].len()
+        )));
+    }
+    if bytes % size != 0 {
+        return Err(KernelError::Invalid(format!(
+            "Input to DecodeRaw has length {bytes} that is not a multiple of {size}, the size of {}",
+            tensorflow_name(dtype)
+        )));
     }
     let mut all = strings.concat();
     if cfg!(target_endian = "little") != cx.attrs().bool("little_endian") {
-        all.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+        let part = match dtype.is_complex() {
+            true => size / 2,
+            false => size,
+        };
+        all.chunks_exact_mut(part).for_each(<[u8]>::reverse);
     }
     let mut dims = input.dims().to_vec();
     dims.push(bytes / size);
@@ -62,6 +67,8 @@ pub(crate) static DECODE_RAW: Op = Op {
                     DType::I64,
                     DType::Bool,
                     DType::BF16,
+                    DType::C64,
+                    DType::C128,
                 ],
             ),
             bool_attr("little_endian", true),

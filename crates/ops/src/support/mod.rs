@@ -5,6 +5,7 @@ pub(crate) mod broadcast_index;
 pub(crate) mod constants;
 pub(crate) mod conv_groups;
 pub(crate) mod cpu;
+pub(crate) mod dtype_names;
 pub(crate) mod elementwise;
 pub(crate) mod epilogue;
 pub(crate) mod gradient_nodes;

@@ -157,6 +157,15 @@ struct WidenedOperands<W> {
     scratch: usize,
 }
 
+/// Runs `prepare`'s kernel with one input of a narrower dtype as `W`.
+pub(crate) fn with_input_as<W: Compute + Pod>(
+    p: &Prepare<'_>,
+    input: usize,
+    prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
+) -> Result<Prepared, KernelError> {
+    by::<W>(p, p.inputs[input].dtype, &[input], &[], prepare)
+}
+
 fn by<W: Compute + Pod>(
     p: &Prepare<'_>,
     dtype: DType,

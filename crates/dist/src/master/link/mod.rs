@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use thalweg_graph::DeviceSpec;
+use thalweg_session::Event;
 use thalweg_tensor::sync::Unpoisoned;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -46,6 +47,8 @@ impl TaskRoute {
 /// One task of a master's session.
 pub(crate) struct TaskLink {
     pub(crate) way: TaskRoute,
+    /// The name of the task in the session's cluster. The task itself may have another one.
+    name: TaskName,
     /// Held while the session is being opened.
     opening: tokio::sync::Mutex<()>,
     known: Mutex<LinkState>,
@@ -56,7 +59,7 @@ pub(crate) struct TaskLink {
 struct LinkState {
     open: Option<Arc<OpenSession>>,
     incarnation: Option<u64>,
-    /// `None` until the task was reached.
+    /// The names that the task gives them; `None` until the task was reached.
     devices: Option<Vec<DeviceSpec>>,
 }
 
@@ -94,14 +97,31 @@ impl Drop for OpenSession {
     }
 }
 
+/// The device of a task, in the name of another one.
+fn in_the_name_of((job, index): &TaskName, device: DeviceSpec) -> DeviceSpec {
+    DeviceSpec {
+        job: Some(job.as_str().into()),
+        task: Some(*index),
+        ..device
+    }
+}
+
 impl TaskLink {
+    /// Returns the link to a task that the session's cluster has by the same name.
     pub(crate) fn new(way: TaskRoute) -> TaskLink {
+        let name = way.task().clone();
+        TaskLink::named(way, name)
+    }
+
+    /// Returns the link to a task that has this name in the session's cluster.
+    pub(crate) fn named(way: TaskRoute, name: TaskName) -> TaskLink {
         let devices = match &way {
             TaskRoute::Local(worker) => Some(worker.devices()),
             TaskRoute::Remote(_) => None,
         };
         TaskLink {
             way,
+            name,
             opening: tokio::sync::Mutex::default(),
             known: Mutex::new(LinkState {
                 devices,
@@ -115,19 +135,67 @@ impl TaskLink {
         self.known.lock().unpoisoned()
     }
 
-    /// Returns its devices. A CPU is assumed while they are not known.
+    /// Returns its name in the session's cluster.
+    pub(crate) fn name(&self) -> &TaskName {
+        &self.name
+    }
+
+    /// Returns its devices, by their names in the session's cluster. A CPU is assumed while they are not known.
     pub(crate) fn devices(&self) -> Vec<DeviceSpec> {
-        if let Some(devices) = &self.known().devices {
-            return devices.clone();
+        let assumed = || {
+            vec![DeviceSpec {
+                replica: Some(0),
+                device_type: Some("CPU".into()),
+                index: Some(0),
+                ..DeviceSpec::default()
+            }]
+        };
+        let devices = self.known().devices.clone().unwrap_or_else(assumed);
+        let named = devices.into_iter().map(|d| in_the_name_of(&self.name, d));
+        named.collect()
+    }
+
+    /// Returns devices of the cluster with those of this task by the names that it gives them.
+    pub(crate) fn own_names(&self, devices: &[DeviceSpec]) -> Vec<DeviceSpec> {
+        let Some(own) = self
+            .known()
+            .devices
+            .as_ref()
+            .and_then(|d| d.first().cloned())
+        else {
+            return devices.to_vec();
+        };
+        let (job, index) = &self.name;
+        let to_own = |d: &DeviceSpec| match d.job.as_deref() == Some(job) && d.task == Some(*index)
+        {
+            true => DeviceSpec {
+                job: own.job.clone(),
+                task: own.task,
+                ..d.clone()
+            },
+            false => d.clone(),
+        };
+        devices.iter().map(to_own).collect()
+    }
+
+    /// Gives the devices of a trace of this task their names in the session's cluster.
+    pub(crate) fn rename(&self, events: &mut [Event]) {
+        let own = self
+            .known()
+            .devices
+            .as_ref()
+            .and_then(|d| d.first().cloned());
+        let same = |own: &DeviceSpec| {
+            own.job.as_deref() == Some(&*self.name.0) && own.task == Some(self.name.1)
+        };
+        if own.as_ref().is_none_or(same) {
+            return;
         }
-        let (job, index) = self.way.task();
-        vec![DeviceSpec {
-            job: Some(job.as_str().into()),
-            replica: Some(0),
-            task: Some(*index),
-            device_type: Some("CPU".into()),
-            index: Some(0),
-        }]
+        for event in events {
+            if let Ok(device) = DeviceSpec::parse(&event.device) {
+                event.device = in_the_name_of(&self.name, device).to_string();
+            }
+        }
     }
 
     /// `true` once the devices of the task are known.
@@ -172,7 +240,8 @@ impl TaskLink {
         let (open, incarnation, devices) = match &self.way {
             TaskRoute::Local(worker) => {
                 let master = Some((worker.task.clone(), worker.incarnation));
-                let session = worker.open(&asked.session, 0, asked.isolated, master)?;
+                let session =
+                    worker.open_in(&asked.session, 0, asked.isolated, master, &asked.tasks)?;
                 let open = OpenSession {
                     generation,
                     here: Some((worker.clone(), session)),
@@ -217,7 +286,7 @@ impl TaskLink {
         known.devices = Some(devices);
         let before = known.incarnation.replace(incarnation);
         if before.is_some() {
-            let (job, index) = self.way.task();
+            let (job, index) = &self.name;
             let (peer, restarted) = (task_label(job, *index), before != Some(incarnation));
             tracing::info!(peer, restarted, "peer reached again");
         }
@@ -229,7 +298,7 @@ impl TaskLink {
             Some(_) if asked.isolated => (Cause::SessionLost, "was not reached for a while"),
             _ => return Ok(open),
         };
-        let task @ (job, index) = self.way.task();
+        let task @ (job, index) = &self.name;
         let text = format!(
             "{} {why}: what its variables and queues held is lost. Initialize or \
              restore them; the session can be used again",

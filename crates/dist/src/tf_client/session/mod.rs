@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
-use thalweg_graph::{Graph, OutputId};
+use thalweg_graph::{DeviceSpec, Graph, OutputId};
 use thalweg_graphdef::messages::RunMetadata;
 use thalweg_session::{Cancel, Fetch, RunOptions};
 use thalweg_tensor::sync::Unpoisoned;
@@ -122,6 +122,12 @@ impl MasterSession {
             over: Notify::new(),
             slow: SlowStepWatch::default(),
         }
+    }
+
+    /// Returns the devices of each task of the client's cluster, this task's first; `None` if the session is in that of
+    /// the server.
+    pub(super) fn own_cluster_devices(&self) -> Option<Vec<Vec<DeviceSpec>>> {
+        self.runs.own_cluster_devices()
     }
 
     /// Gives devices their names in the client's cluster.

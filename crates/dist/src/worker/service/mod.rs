@@ -118,7 +118,13 @@ async fn answer(
             )?;
             let known = master.as_ref().map(|m| worker.peers.processes.known_to(m));
             let master = master.map(|m| (m, open.own.map_or(0, |own| own.incarnation)));
-            let session = worker.open(&open.session, open.opening, open.isolated, master)?;
+            let session = worker.open_in(
+                &open.session,
+                open.opening,
+                open.isolated,
+                master,
+                &open.tasks,
+            )?;
             let lease = SessionLease {
                 opened: Some(wire::Opened {
                     known: known.unwrap_or_default(),

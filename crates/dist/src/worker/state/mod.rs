@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::completion::CompletionState;
 use super::registered_part::RegisteredPart;
+use super::session_cluster::SessionCluster;
 use super::stamps::StampLog;
 use super::step::WorkerStep;
 use super::turns::TurnRegistry;
@@ -71,6 +72,8 @@ pub(crate) struct WorkerSession {
     pub(super) steps: Mutex<BTreeMap<u64, Arc<WorkerStep>>>,
     /// Number of the opening of the session, chosen by the master.
     opening: u64,
+    /// Cluster of the session's own.
+    pub(super) cluster: Option<SessionCluster>,
     /// Task of the master.
     pub(super) master: Option<TaskName>,
     /// Incarnation of the master's process.
@@ -130,7 +133,8 @@ impl Worker {
     /// Opens a session with this handle.
     ///
     /// # Errors
-    /// The limit of sessions is reached, or a newer process has replaced this one.
+    /// As [`Worker::open_in`].
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn open(
         &self,
         handle: &str,
@@ -138,7 +142,23 @@ impl Worker {
         isolated: bool,
         master: Option<(TaskName, u64)>,
     ) -> Result<Arc<WorkerSession>, ClusterError> {
+        self.open_in(handle, opening, isolated, master, &[])
+    }
+
+    /// Opens a session with this handle, in a cluster of its own if there are `tasks`.
+    ///
+    /// # Errors
+    /// The limit of sessions is reached, a newer process has replaced this one, or the cluster cannot be used.
+    pub(crate) fn open_in(
+        &self,
+        handle: &str,
+        opening: u64,
+        isolated: bool,
+        master: Option<(TaskName, u64)>,
+        tasks: &[wire::Task],
+    ) -> Result<Arc<WorkerSession>, ClusterError> {
         self.check_not_replaced()?;
+        let cluster = self.session_cluster(tasks)?;
         let engine = match isolated {
             true => self.engine.isolated(),
             false => self.engine.clone(),
@@ -149,6 +169,7 @@ impl Worker {
             parts: Mutex::default(),
             steps: Mutex::default(),
             opening,
+            cluster,
             master,
             of: of.unwrap_or_default(),
             closed: watch::Sender::new(false),

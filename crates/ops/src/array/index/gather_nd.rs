@@ -7,7 +7,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_tensor::DType;
 
-use super::index_nd::{INDICES, POLICY, SliceIndexer, slices};
+use super::index_nd::{INDICES, POLICY, SliceIndexer, slices, with_policy};
 use crate::support::gradient_nodes::shape_of;
 use crate::support::numbered_elements::numbered_kernel;
 use crate::support::raw_elements::{by_size, input_as, output_as};
@@ -33,9 +33,8 @@ pub(crate) static GATHER_ND: Op = Op {
         gradient: Gradient::Rule(|g| {
             let indices = g.input(1);
             let node = g.graph().op("ScatterNd").input(indices).input(g.grad());
-            smallvec![Some(
-                node.input(shape_of(g.input(0), indices.dtype())).output()
-            )]
+            let node = node.input(shape_of(g.input(0), indices.dtype()));
+            smallvec![Some(with_policy(node, g.attrs()).output())]
         }),
         ..OpDef::EMPTY
     },
@@ -46,13 +45,19 @@ pub(crate) static GATHER_ND: Op = Op {
 };
 
 fn gather<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let (slices, dtype) = (SliceIndexer::new(p.dims(1), p.dims(0), 1)?, p.dtype(0));
+    let (slices, dtype) = (
+        SliceIndexer::new(p.dims(1), p.dims(0), 1, &p.node.attrs)?,
+        p.dtype(0),
+    );
     let count = slices.count(p.dims(1));
     Ok(Prepared::new(p.outputs[0].elements() * 2, move |cx| {
         let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<i64>(1)?);
         // SAFETY: only elements of an input of the same dtype are written to it.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         let inner = slices.inner;
+        if slices.ignores {
+            out.fill(T::zeroed());
+        }
         slices.each(indices, count, |row, at| {
             out[row * inner..][..inner].copy_from_slice(&params[at..][..inner]);
         })

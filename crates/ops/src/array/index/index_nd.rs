@@ -2,7 +2,7 @@
 
 use thalweg_device::KernelError;
 use thalweg_graph::op::{AttrDef, str_attr};
-use thalweg_graph::{Infer, InferError};
+use thalweg_graph::{Attrs, Infer, InferError, NodeBuilder};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
@@ -10,8 +10,20 @@ use crate::support::shape_inputs::checked_shape;
 
 /// Dtypes of an index.
 pub(super) const INDICES: &[DType] = &[DType::I16, DType::I32, DType::I64];
-/// Policy for an index out of range; here it is always an error.
-pub(super) const POLICY: AttrDef = str_attr("bad_indices_policy", "", &["", "DEFAULT", "ERROR"]);
+/// Policy for an index out of range: an error, or a slice that is left out.
+pub(super) const POLICY: AttrDef =
+    str_attr("bad_indices_policy", "", &["", "DEFAULT", "ERROR", IGNORE]);
+const IGNORE: &str = "IGNORE";
+
+/// `true` if a node of these attributes leaves out slices at indices out of range.
+pub(super) fn ignores_bad_indices(attrs: &Attrs) -> bool {
+    attrs.str(POLICY.name) == IGNORE
+}
+
+/// The node, with the policy of a node of these attributes.
+pub(super) fn with_policy<'g>(node: NodeBuilder<'g>, attrs: &Attrs) -> NodeBuilder<'g> {
+    node.attr(POLICY.name, attrs.str(POLICY.name))
+}
 
 /// Dimensions of `indices` before the last one, and the length of the last one.
 fn rows(indices: &Shape, input: usize) -> Result<(Shape, Option<usize>), InferError> {
@@ -70,6 +82,8 @@ pub(super) struct SliceIndexer {
     pub(super) inner: usize,
     /// Input number of the indices.
     input: usize,
+    /// `true` if slices at indices out of range are left out.
+    pub(super) ignores: bool,
 }
 
 impl SliceIndexer {
@@ -78,6 +92,7 @@ impl SliceIndexer {
         indices: &[usize],
         whole: &[usize],
         input: usize,
+        attrs: &Attrs,
     ) -> Result<SliceIndexer, KernelError> {
         let depth = indices.last().copied();
         let depth = depth.filter(|&d| d <= whole.len());
@@ -86,6 +101,7 @@ impl SliceIndexer {
             outer: outer.to_vec(),
             inner: thalweg_tensor::shape::elements(inner),
             input,
+            ignores: ignores_bad_indices(attrs),
         })
     }
 
@@ -96,7 +112,7 @@ impl SliceIndexer {
     }
 
     /// Calls `body` for each of `count` vectors of indices, in order, with its number and the first element of its
-    /// slice; fails at the first index that is out of range.
+    /// slice. An index out of range is an error, or its vector is left out.
     pub(super) fn each<I: Element + Into<i64>>(
         &self,
         indices: &[I],
@@ -104,17 +120,22 @@ impl SliceIndexer {
         mut body: impl FnMut(usize, usize),
     ) -> Result<(), KernelError> {
         let depth = self.outer.len();
-        for row in 0..count {
+        'rows: for row in 0..count {
             let mut at = 0;
             for (k, &len) in self.outer.iter().enumerate() {
                 let index: i64 = indices[row * depth + k].into();
                 let index = usize::try_from(index).ok().filter(|&i| i < len);
-                at = at * len
-                    + index.ok_or_else(|| KernelError::Element {
-                        input: self.input,
-                        element: row * depth + k,
-                        reason: format!("it is not within 0..{len}"),
-                    })?;
+                at = match index {
+                    Some(index) => at * len + index,
+                    None if self.ignores => continue 'rows,
+                    None => {
+                        return Err(KernelError::Element {
+                            input: self.input,
+                            element: row * depth + k,
+                            reason: format!("it is not within 0..{len}"),
+                        });
+                    }
+                };
             }
             body(row, at * self.inner);
         }

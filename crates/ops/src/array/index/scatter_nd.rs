@@ -10,16 +10,17 @@ use thalweg_graph::{GradCx, InferError, OpDef, Output};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
-use super::index_nd::{INDICES, POLICY, SliceIndexer, expect_slices};
+use super::index_nd::{INDICES, POLICY, SliceIndexer, expect_slices, with_policy};
 use crate::support::gradient_nodes::shape_of;
 use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, ints_per_dim, invalid_value};
 use crate::support::tensors::AccountedVec;
 use crate::support::widened::{as_uints, widened_ints, with_i64_indices};
 
-/// `op(x, indices)`.
-fn by_indices<'g>(op: &str, x: Output<'g>, indices: Output<'g>) -> Output<'g> {
-    x.graph().op(op).input(x).input(indices).output()
+/// The slices of `x` at the indices of a node whose gradient is taken.
+fn gathered<'g>(g: &GradCx<'_, 'g>, x: Output<'g>, indices: usize) -> Output<'g> {
+    let node = g.graph().op("GatherNd").input(x).input(g.input(indices));
+    with_policy(node, g.attrs()).output()
 }
 
 /// Adds slices to zeros.
@@ -55,9 +56,7 @@ pub(crate) static SCATTER_ND: Op = Op {
             cx.set(0, shape);
             Ok(())
         },
-        gradient: Gradient::Rule(|g| {
-            smallvec![None, Some(by_indices("GatherNd", g.grad(), g.input(0)))]
-        }),
+        gradient: Gradient::Rule(|g| smallvec![None, Some(gathered(g, g.grad(), 0))]),
         ..OpDef::EMPTY
     },
     kernels: &[
@@ -85,7 +84,7 @@ fn scatter_strings(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         .map(|&d| usize::try_from(d).map_err(|_| invalid(d)))
         .collect::<Result<_, _>>()?;
     let (indices, updates) = (cx.tensor(0)?, cx.strings(1)?);
-    let slices = SliceIndexer::new(indices.dims(), &dims, 0)?;
+    let slices = SliceIndexer::new(indices.dims(), &dims, 0, cx.attrs())?;
     let (count, inner) = (slices.count(indices.dims()), slices.inner);
     // The output element of each update, and its update: sorted, those of an element stay in order.
     let mut places = AccountedVec::filled(updates.len(), (0, 0), cx.memory())?;
@@ -113,7 +112,7 @@ fn scatter_strings(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 }
 
 fn scatter_nd<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
-    let slices = SliceIndexer::new(p.dims(0), p.output_dims(0), 0)?;
+    let slices = SliceIndexer::new(p.dims(0), p.output_dims(0), 0, &p.node.attrs)?;
     let count = slices.count(p.dims(0));
     let elements = p.outputs[0]
         .elements()
@@ -199,7 +198,7 @@ const ALL_NUMBERS: &[AttrDef] = &[
 ];
 
 fn updated<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
-    let slices = SliceIndexer::new(p.dims(1), p.dims(0), 1)?;
+    let slices = SliceIndexer::new(p.dims(1), p.dims(0), 1, &p.node.attrs)?;
     let count = slices.count(p.dims(1));
     let elements = p.outputs[0]
         .elements()
@@ -244,9 +243,9 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
             let zeros = graph.op("ZerosLike").input(g.input(2)).output();
             let kept = graph.op("TensorScatterUpdate").input(dy).input(indices);
             smallvec![
-                Some(kept.input(zeros).output()),
+                Some(with_policy(kept.input(zeros), g.attrs()).output()),
                 None,
-                Some(by_indices("GatherNd", dy, indices))
+                Some(gathered(g, dy, 1))
             ]
         }),
     ),
@@ -266,7 +265,7 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
 
 /// All of the gradient to the tensor, and its slices to the updates.
 fn added_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    let updates = by_indices("GatherNd", g.grad(), g.input(1));
+    let updates = gathered(g, g.grad(), 1);
     smallvec![Some(g.grad()), None, Some(updates)]
 }
 
@@ -306,7 +305,7 @@ pub(crate) static TENSOR_SCATTER_SUB: Op = Op {
         "The tensor with the updates subtracted at the slices that the indices name.",
         ALL_NUMBERS,
         Gradient::Rule(|g| {
-            let updates = by_indices("GatherNd", g.grad(), g.input(1));
+            let updates = gathered(g, g.grad(), 1);
             smallvec![Some(g.grad()), None, Some(-updates)]
         }),
     ),
@@ -326,10 +325,11 @@ fn extreme_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
             .output()
     };
     let in_x = equal(x, y);
-    let in_updates = equal(updates, by_indices("GatherNd", y, indices));
+    let in_updates = equal(updates, gathered(g, y, 1));
     let added = graph.op("ScatterNd").input(indices).input(in_updates);
-    let shares = in_x + added.input(shape_of(x, indices.dtype())).output();
-    let share = by_indices("GatherNd", dy / shares, indices);
+    let added = added.input(shape_of(x, indices.dtype()));
+    let shares = in_x + with_policy(added, g.attrs()).output();
+    let share = gathered(g, dy / shares, 1);
     smallvec![Some(dy * in_x / shares), None, Some(share * in_updates)]
 }
 

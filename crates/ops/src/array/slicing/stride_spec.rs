@@ -47,6 +47,8 @@ pub(super) struct DimRange {
 pub(super) struct StridedSpec {
     /// Range of each dimension of the input.
     pub(super) taken: Vec<DimRange>,
+    /// Dimension of the output that each dimension of the input becomes; `None` if it is left out.
+    pub(super) kept: Vec<Option<usize>>,
     /// Shape of the output: dimensions of the input that are kept, and new ones.
     pub(super) shape: Shape,
 }
@@ -105,6 +107,7 @@ pub(super) fn resolve(
     })?;
     let mut spec = StridedSpec {
         taken: Vec::with_capacity(dims.len()),
+        kept: Vec::with_capacity(dims.len()),
         shape: Shape::unknown(),
     };
     let mut shape = Vec::new();
@@ -120,6 +123,7 @@ pub(super) fn resolve(
             ellipsis = true;
             for &dim in &dims[d..d + rest] {
                 spec.taken.push(whole(dim));
+                spec.kept.push(Some(shape.len()));
                 shape.push(dim);
             }
         } else if bit(masks.new_axis, i) {
@@ -128,7 +132,9 @@ pub(super) fn resolve(
             let entry = entries.map(|(b, e, s)| (b[i], e[i], s[i]));
             let taken = take(dims[d], entry, i, masks, at)?;
             spec.taken.push(taken);
-            if !bit(masks.shrink, i) {
+            let shrinks = bit(masks.shrink, i);
+            spec.kept.push((!shrinks).then_some(shape.len()));
+            if !shrinks {
                 shape.push(taken.len);
             }
         }
@@ -136,6 +142,7 @@ pub(super) fn resolve(
     if !ellipsis {
         for &dim in &dims[spec.taken.len()..] {
             spec.taken.push(whole(dim));
+            spec.kept.push(Some(shape.len()));
             shape.push(dim);
         }
     }

@@ -8,8 +8,8 @@ use thalweg_tensor::{DType, Shape};
 
 use super::stride_spec::spec;
 use super::strided_slice::{ATTRS, spec_of, start, taken};
-use crate::support::raw_elements::input_as;
-use crate::support::strided_copy::{CopyAxis, StridedCopy};
+use crate::support::raw_elements::{by_size, input_as};
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let Some((dtype, variable)) = cx.variable(0) else {
@@ -26,14 +26,18 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Checks that input 4 has the shape of the slice of a tensor of this shape, or is a scalar.
+/// Checks that input 4 can be broadcast to the slice of a tensor of this shape. A slice without elements takes any.
 pub(super) fn check_value(cx: &Infer<'_>, sliced: &Shape) -> Result<(), InferError> {
+    let fits = |slice: &Shape| {
+        let is_empty = slice.dims().is_some_and(|d| d.contains(&Some(0)));
+        let whole = cx.shape(4).broadcast(slice);
+        is_empty || whole.is_some_and(|w| w.merge(slice).is_some())
+    };
     if let Some(spec) = spec(cx, 1, sliced)?
-        && cx.shape(4).rank() != Some(0)
-        && spec.shape.merge(cx.shape(4)).is_none()
+        && !fits(&spec.shape)
     {
         return Err(InferError::Mismatch {
-            what: "the value must have the shape of the slice".to_owned(),
+            what: "the value must have the shape of the slice, or broadcast to it".to_owned(),
             left: cx.shape(4).clone(),
             right: spec.shape,
         });
@@ -43,16 +47,22 @@ pub(super) fn check_value(cx: &Infer<'_>, sliced: &Shape) -> Result<(), InferErr
 
 /// The copy of a value, input 4, to the slice of a tensor of input 0's shape, and its number of elements.
 pub(super) fn copy_to_slice(p: &Prepare<'_>) -> Result<(StridedCopy, usize), KernelError> {
-    let dims = p.dims(0);
-    let (first, axes) = taken(&spec_of(p, dims, 1)?, dims);
+    let (dims, value) = (p.dims(0), p.dims(4));
+    let spec = spec_of(p, dims, 1)?;
+    let (first, axes) = taken(&spec, dims);
     let start = start(first, &axes)?;
-    // A scalar is the value of all elements of the slice.
-    let is_scalar = p.dims(4).is_empty();
+    let (own, rank) = (steps(value), spec.shape.rank().unwrap_or(0));
+    // The value is broadcast: it has the last dimensions of the slice.
+    let from = |kept: Option<usize>| {
+        let d = (kept? + value.len()).checked_sub(rank)?;
+        (*value.get(d)? != 1).then(|| own[d])
+    };
     let axes: Vec<CopyAxis> = axes
         .into_iter()
-        .map(|(len, to, from)| CopyAxis {
+        .zip(&spec.kept)
+        .map(|((len, to, _), kept)| CopyAxis {
             len,
-            from: if is_scalar { 0 } else { from },
+            from: from(*kept).unwrap_or(0),
             to,
         })
         .collect();
@@ -63,14 +73,11 @@ pub(super) fn copy_to_slice(p: &Prepare<'_>) -> Result<(StridedCopy, usize), Ker
 fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (moved, elements) = copy_to_slice(p)?;
     let dims = p.dims(0).to_vec();
-    let size = p.dtype(4).size();
-    Ok(Prepared::new(elements, move |cx| match size {
-        1 => assign::<u8>(cx, &moved, &dims),
-        2 => assign::<u16>(cx, &moved, &dims),
-        4 => assign::<u32>(cx, &moved, &dims),
-        8 => assign::<u64>(cx, &moved, &dims),
-        _ => Err(KernelError::Argument("plain elements")),
-    }))
+    let dtype = p.dtype(4);
+    Ok(Prepared::new(
+        elements,
+        move |cx| by_size!(dtype, T => assign::<T>(cx, &moved, &dims)),
+    ))
 }
 
 fn assign<T: Pod + Send + Sync>(

@@ -40,7 +40,7 @@ pub(crate) static TENSOR_STRIDED_SLICE_UPDATE: Op = Op {
             let dv = of_slice("StridedSlice", None);
             let zeros = g.graph().op("ZerosLike").input(dv).output();
             let dx = of_slice("TensorStridedSliceUpdate", Some(zeros));
-            // A scalar value stands for all elements of the slice.
+            // The value may be broadcast to the slice.
             smallvec![Some(dx), None, None, None, Some(sum_to(dv, g.input(4), dv))]
         }),
         ..OpDef::EMPTY

@@ -83,11 +83,19 @@ fn histogram<T: Number + Element>(
             "the range's end must lie above its beginning".to_owned(),
         ));
     }
-    let width = to_f64(high.sub(low)) / bins as f64;
+    // The range may be larger than the largest number.
+    let (begin, end, parts) = (to_f64(low), to_f64(high), bins as f64);
+    let width = match end - begin {
+        range if range.is_finite() => range / parts,
+        _ => end / parts - begin / parts,
+    };
     let mut counts = AccountedVec::filled(bins, 0, cx.memory())?;
     for (element, &value) in values.iter().enumerate() {
         let value = if value < low { low } else { value };
-        let at = to_f64(value.sub(low)) / width;
+        let at = match to_f64(value) - begin {
+            beyond if beyond.is_finite() => beyond / width,
+            _ => to_f64(value) / width - begin / width,
+        };
         if at.is_nan() {
             return Err(KernelError::Element {
                 input: 0,

@@ -91,6 +91,8 @@ conversions! {
     f32 {
         F16 f16, |x| x.to_f32(), |w| f16::from_f32(w);
         BF16 bf16, |x| x.to_f32(), |w| bf16::from_f32(w);
+        I8 i8, |x| f32::from(x), |w| w as i8;
+        U8 u8, |x| f32::from(x), |w| w as u8;
     }
     f64 {
         F16 f16, |x| x.to_f64(), |w| f16::from_f64(w);

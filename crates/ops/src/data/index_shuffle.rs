@@ -1,0 +1,97 @@
+//! Permutation of the numbers up to a limit by a small block cipher, that of TensorFlow's `random_index_shuffle.cc`:
+//! Simon (Beaulieu et al., <https://eprint.iacr.org/2013/404>) with blocks of any even size, and cycle walking.
+
+/// Rounds of the cipher.
+const ROUNDS: usize = 8;
+/// Size of the smallest block in bits: smaller ones show patterns.
+const MIN_BLOCK: u32 = 16;
+
+/// Words of half a block.
+#[derive(Clone, Copy)]
+struct Word {
+    bits: u32,
+    mask: u64,
+}
+
+impl Word {
+    fn left(self, x: u64, by: u32) -> u64 {
+        ((x << by) | (x >> (self.bits - by))) & self.mask
+    }
+
+    fn right(self, x: u64, by: u32) -> u64 {
+        ((x >> by) | (x << (self.bits - by))) & self.mask
+    }
+
+    /// The round function.
+    fn mixed(self, x: u64) -> u64 {
+        (self.left(x, 1) & self.left(x, 8)) ^ self.left(x, 2)
+    }
+
+    /// The keys of the rounds.
+    fn keys(self, key: [u32; 3]) -> [u64; ROUNDS] {
+        let mut keys = [0; ROUNDS];
+        for (round, part) in keys.iter_mut().zip(key) {
+            *round = u64::from(part) & self.mask;
+        }
+        let constant = 0xffff_fffc & self.mask;
+        let mut sequence = 0x7369_f885_192c_0ef5 & self.mask;
+        for i in key.len()..ROUNDS {
+            let before = keys[i - 1];
+            keys[i] = constant
+                ^ (sequence & 1)
+                ^ keys[i - 3]
+                ^ self.right(before, 3)
+                ^ self.right(before, 4);
+            sequence >>= 1;
+        }
+        keys
+    }
+}
+
+/// The number in the place of `index` in a permutation of `0..=last`.
+pub(super) fn shuffled(index: u64, key: [u32; 3], last: u64) -> u64 {
+    if last == 0 {
+        return 0;
+    }
+    let bits = u64::BITS - (last - 1).leading_zeros();
+    let block = bits.next_multiple_of(2).max(MIN_BLOCK);
+    let word = Word {
+        bits: block / 2,
+        mask: (1 << (block / 2)) - 1,
+    };
+    let keys = word.keys(key);
+    let mut number = index;
+    // Numbers beyond the limit are enciphered again: the cycle of `index` comes back to one within it.
+    loop {
+        let (mut high, mut low) = ((number >> word.bits) & word.mask, number & word.mask);
+        for pair in keys.as_chunks::<2>().0 {
+            high ^= word.mixed(low) ^ pair[0];
+            low ^= word.mixed(high) ^ pair[1];
+        }
+        number = (high << word.bits) | low;
+        if number <= last {
+            return number;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_numbers_have_tensorflows_order() {
+        let order: Vec<u64> = (0..10).map(|i| shuffled(i, [3, 5, 3], 9)).collect();
+        assert_eq!(order, [5, 6, 9, 1, 2, 0, 7, 4, 8, 3]);
+    }
+
+    #[test]
+    fn each_number_comes_once() {
+        for last in [0u64, 1, 2, 255, 65_536, 70_000] {
+            let mut all: Vec<u64> = (0..=last).map(|i| shuffled(i, [7, 0, 9], last)).collect();
+            all.sort_unstable();
+            assert!(all.iter().copied().eq(0..=last), "{last}");
+        }
+        assert!(shuffled(u64::MAX, [1, 2, 3], u64::MAX) > 0);
+    }
+}
