@@ -114,6 +114,29 @@ fn loops_and_conditionals_of_tensorflow_are_compiled() {
 }
 
 #[test]
+fn errors_in_compiled_control_flow_name_nodes_of_the_graph() {
+    let (golden, graph) = (GoldenGraph::read("untaken_branches"), Graph::new());
+    let failed = Cell::new(0);
+    let open = |graph: &'_ Graph| {
+        let failed = &failed;
+        let session = Session::new(graph).map_err(|e| e.to_string())?;
+        let step: Step<'_> = Box::new(move |fetches, feeds| {
+            session.step(fetches, feeds).map_err(|e| {
+                if let SessionError::Kernel { node, .. } = &e {
+                    assert!(session.graph().find(node).is_some(), "{e}");
+                    assert!(!e.to_string().contains("in function"), "{e}");
+                    failed.set(failed.get() + 1);
+                }
+                (code(&e), e.to_string())
+            })
+        });
+        Ok(step)
+    };
+    golden.check_on(&graph, |_| {}, open).unwrap();
+    assert_ne!(failed.get(), 0);
+}
+
+#[test]
 fn a_saved_model_fills_its_tables_from_its_assets_its_graph_and_its_checkpoint() {
     let model = SavedModel::load(folder().join("saved_model_tables")).unwrap();
     let words = Tensor::strings(&[4], &["fox", "dog", "the", ""]).unwrap();

@@ -31,4 +31,4 @@ pub use call_values::with_values;
 pub(crate) use call_values::{can_take_value, handle_of_call};
 pub use contexts::Contexts;
 pub use ops::{ENTER, EXIT, MERGE, NEXT, SWITCH};
-pub use regions::{REGION, RegionBody, collapse};
+pub use regions::{REGION, RegionBody, collapse, is_extracted};

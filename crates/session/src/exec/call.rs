@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{HolderHandle, KernelError, SharedObject, Variable};
+use thalweg_graph::flow::is_extracted;
 use thalweg_graph::function::MAX_CALL_DEPTH;
 use thalweg_graph::{Fact, Func, Function, Node, NodeId, OutputId};
 use thalweg_tensor::text::counted;
@@ -295,6 +296,7 @@ pub(super) fn error_in_function(function: &str, error: SessionError) -> KernelEr
             let source = thalweg_tensor::TensorError::TooLarge { dtype, dims };
             at(&node, &op, origin.to_string(), source.into())
         }
+        other if is_extracted(function) => KernelError::Invalid(other.to_string()),
         other => KernelError::Invalid(format!("in function '{function}': {other}")),
     }
 }

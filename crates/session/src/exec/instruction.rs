@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 use thalweg_device::{
     Argument, GateGuard, KernelCx, KernelError, SharedObject, Slot, Variable, evaluate_in,
 };
-use thalweg_graph::Node;
+use thalweg_graph::flow::is_extracted;
+use thalweg_graph::{Node, Origin};
 use thalweg_tensor::Memory;
 use thalweg_tensor::{DType, Shape, Tensor, TensorError};
 
@@ -316,10 +317,25 @@ impl ProgramRun<'_> {
     /// Returns the error of a node whose kernel failed; of one that was stopped, the reason.
     pub(super) fn error_of(&self, node: &Node, source: KernelError) -> SessionError {
         match source {
-            KernelError::Stopped => self.check_limits(node).err(),
-            _ => None,
+            KernelError::Stopped => match self.check_limits(node) {
+                Err(reason) => reason,
+                Ok(()) => failed(node, source),
+            },
+            // A loop or a branch that was compiled: its nodes are those of the graph.
+            KernelError::Function {
+                function,
+                node,
+                op,
+                origin,
+                source,
+            } if is_extracted(&function) => SessionError::Kernel {
+                node,
+                op,
+                origin: Origin::Other(origin.into()),
+                source: *source,
+            },
+            source => failed(node, source),
         }
-        .unwrap_or_else(|| failed(node, source))
     }
 
     /// Returns the value of a slot as a tensor for the rest of the step: shared where it is held, copied from the

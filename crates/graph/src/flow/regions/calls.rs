@@ -11,6 +11,14 @@ use crate::function::Function;
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::OpDef;
 
+/// Begins the names of functions that are made of a graph's own nodes. No function of a file has a colon in its name.
+const EXTRACTED: &str = "_:";
+
+/// `true` for the name of a function that is made of a graph's own nodes: an error in it is that of a node of the graph.
+pub fn is_extracted(function: &str) -> bool {
+    function.starts_with(EXTRACTED)
+}
+
 /// The call that a part becomes.
 struct Call {
     op: &'static OpDef,
@@ -65,8 +73,7 @@ impl RegionExtractor<'_> {
 
     fn call_of(&self, part: &Part, ops: CallOps) -> Option<Call> {
         let graph = &self.simplified.graph;
-        // No function of a file has such a name.
-        let name = |role: &str| format!("_{role}:{}", self.regions);
+        let name = |role: &str| format!("{EXTRACTED}{role}:{}", self.regions);
         match &part.form {
             Form::Unstructured => None,
             Form::Loop(found) => {

@@ -99,6 +99,19 @@ impl RegionExtractor<'_> {
         self.nodes[id.index()] = self.push(id, node);
     }
 
+    /// The graph with all regions extracted, and the nodes for feeds, fetches and targets.
+    pub(super) fn finish(self) -> Simplified {
+        let node = |n: &NodeId| self.nodes[n.index()];
+        let old = self.simplified;
+        Simplified {
+            feeds: old.feeds.iter().map(|f| f.as_ref().map(node)).collect(),
+            fetches: old.fetches.iter().map(|f| self.value(*f)).collect(),
+            targets: old.targets.iter().map(node).collect(),
+            graph: self.out,
+            devices: self.devices,
+        }
+    }
+
     /// Extracts a region and adds the node that stands for it.
     pub(super) fn region(&mut self, group: usize, members: &[NodeId]) -> Result<(), GraphError> {
         let graph = &self.simplified.graph;

@@ -27,6 +27,7 @@ use crate::node::{Node, NodeId};
 use crate::op::FindOp;
 use crate::simplified::Simplified;
 pub use body::RegionBody;
+pub use calls::is_extracted;
 use copied::CallOps;
 use extractor::RegionExtractor;
 use hoisted_reads::{RegionNodes, hoist_reads};
@@ -85,13 +86,7 @@ pub fn collapse(
     }
     let graph = &simplified.graph;
     let is_region = |g: usize| members[&g].iter().any(is_flow);
-    // A part that a group has to share with other nodes is interpreted with them.
-    let whole = parts.iter().filter_map(|part| {
-        let group = group[part.members.first()?.index()];
-        let structured = !matches!(part.form, Form::Unstructured);
-        (structured && members[&group] == part.members).then_some((group, part))
-    });
-    let whole: FxHashMap<usize, &Part> = whole.collect();
+    let whole = whole_parts(&parts, &group, &members);
     let mut extractor = RegionExtractor {
         fetched: simplified.fetches.iter().copied().collect(),
         group: &group,
@@ -113,22 +108,21 @@ pub fn collapse(
             false => extractor.node(members[&g][0]),
         }
     }
-    let node = |n: &NodeId| extractor.nodes[n.index()];
-    Ok(Simplified {
-        feeds: simplified
-            .feeds
-            .iter()
-            .map(|f| f.as_ref().map(node))
-            .collect(),
-        fetches: simplified
-            .fetches
-            .iter()
-            .map(|f| extractor.value(*f))
-            .collect(),
-        targets: simplified.targets.iter().map(node).collect(),
-        graph: extractor.out,
-        devices: extractor.devices,
-    })
+    Ok(extractor.finish())
+}
+
+/// The parts that become calls, by group. A part that a group has to share with other nodes is interpreted with them.
+fn whole_parts<'a>(
+    parts: &'a [Part],
+    group: &[usize],
+    members: &FxHashMap<usize, Vec<NodeId>>,
+) -> FxHashMap<usize, &'a Part> {
+    let whole = parts.iter().filter_map(|part| {
+        let group = group[part.members.first()?.index()];
+        let structured = !matches!(part.form, Form::Unstructured);
+        (structured && members[&group] == part.members).then_some((group, part))
+    });
+    whole.collect()
 }
 
 /// The numbers of the nodes that a node uses or waits for.
