@@ -3,7 +3,8 @@
 use rustc_hash::FxHashSet;
 
 use super::copied::{CallOps, CopiedBody};
-use super::structured::{PartId, Parts};
+use super::part_order::PartId;
+use super::structured::Parts;
 use crate::data::GraphData;
 use crate::flow::ops::{MERGE, SWITCH};
 use crate::function::Function;

@@ -9,6 +9,7 @@ mod extractor;
 mod hoisted_reads;
 mod loops;
 mod op;
+mod part_order;
 mod structured;
 
 use std::cmp::Reverse;

@@ -3,13 +3,12 @@
 //!
 //! A *part* is one loop, or the branches of one value. Each part that has the expected form becomes a `While` or an `If`.
 
-use std::collections::BTreeSet;
-
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::branches::Branches;
 use super::loops::Loop;
+use super::part_order::{PartId, PartOrder, PartSet};
 use crate::data::GraphData;
 use crate::flow::contexts::{Contexts, Level, value_of};
 use crate::flow::ops::{EXIT, MERGE, SWITCH};
@@ -25,16 +24,11 @@ enum Key {
     Branches(OutputId),
 }
 
-/// The number of a part.
-pub(super) type PartId = u32;
-
 /// A set of nodes that becomes one call.
 pub(super) struct Part {
     key: Key,
     /// The nodes, by number.
     pub(super) members: Vec<NodeId>,
-    /// The parts that it depends on.
-    after: BTreeSet<PartId>,
     /// Its form.
     pub(super) form: Form,
 }
@@ -113,66 +107,48 @@ impl<'a> Parts<'a> {
     /// the same branches as the conditional, but it comes after it.
     fn assign(&mut self) {
         // By node outside of all parts: the parts that it depends on.
-        let mut after: Vec<BTreeSet<PartId>> = vec![BTreeSet::new(); self.graph.len()];
+        let mut after: Vec<PartSet> = vec![PartSet::default(); self.graph.len()];
+        let mut order = PartOrder::default();
         let mut latest: FxHashMap<Key, PartId> = FxHashMap::default();
         for (id, node) in self.graph.nodes() {
             // The parts of its sources, and those on which sources outside of parts depend.
-            let (mut beside, mut before) = (BTreeSet::new(), BTreeSet::new());
+            let (mut beside, mut before) = (PartSet::default(), PartSet::default());
             let inputs = node.inputs.iter().map(|i| i.node);
-            for source in inputs.chain(node.controls.iter().copied()) {
-                // The way back of a loop stays inside of it.
-                if source >= id {
-                    continue;
-                }
+            // The way back of a loop stays inside of it.
+            for source in inputs
+                .chain(node.controls.iter().copied())
+                .filter(|&s| s < id)
+            {
                 match self.part_of(source) {
-                    Some(part) => _ = beside.insert(part),
-                    None => before.extend(&after[source.index()]),
+                    Some(part) => beside.insert(part),
+                    None => before.add(&after[source.index()]),
                 }
             }
             let Some(key) = self.key(id) else {
-                before.append(&mut beside);
+                before.add(&beside);
                 after[id.index()] = before;
                 continue;
             };
-            let free = |part: &PartId| {
-                let mut others = beside.iter().filter(|&p| p != part).chain(&before);
+            let part = latest.get(&key).copied().filter(|&part| {
+                let mut sources = beside.iter().filter(|&p| p != part).chain(before.iter());
                 matches!(key, Key::Loop(_))
-                    || !others.any(|&p| p == *part || self.depends(p, *part))
-            };
-            let part = latest.get(&key).copied().filter(free);
+                    || !sources.any(|p| p == part || order.is_after(p, part))
+            });
             let part = part.unwrap_or_else(|| {
                 self.parts.push(Part {
                     key: key.clone(),
                     members: Vec::new(),
-                    after: BTreeSet::new(),
                     form: Form::Unstructured,
                 });
                 self.parts.len() as PartId - 1
             });
             latest.insert(key, part);
-            before.append(&mut beside);
-            before.remove(&part);
+            before.add(&beside);
+            before.remove(part);
+            order.put_after(part, &before);
             self.part_of[id.index()] = Some(part);
-            let part = &mut self.parts[part as usize];
-            part.members.push(id);
-            part.after.append(&mut before);
+            self.parts[part as usize].members.push(id);
         }
-    }
-
-    /// `true` if a part depends on another one.
-    fn depends(&self, part: PartId, on: PartId) -> bool {
-        let mut seen = FxHashSet::default();
-        let mut stack = vec![part];
-        while let Some(at) = stack.pop() {
-            if seen.insert(at) {
-                let after = &self.parts[at as usize].after;
-                if after.contains(&on) {
-                    return true;
-                }
-                stack.extend(after);
-            }
-        }
-        false
     }
 
     /// The key of the part of a node; `None` outside of all parts.
