@@ -117,7 +117,7 @@ fn loops_and_conditionals_of_tensorflow_are_compiled() {
 fn errors_in_compiled_control_flow_name_nodes_of_the_graph() {
     let (golden, graph) = (GoldenGraph::read("untaken_branches"), Graph::new());
     let failed = Cell::new(0);
-    let open = |graph: &'_ Graph| {
+    let open = |graph| {
         let failed = &failed;
         let session = Session::new(graph).map_err(|e| e.to_string())?;
         let step: Step<'_> = Box::new(move |fetches, feeds| {

@@ -152,7 +152,7 @@ fn combined(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             let at = image * length + i;
             let to = &mut corners.as_mut_slice::<f32>()?[at * 4..][..4];
             for (to, &x) in to.iter_mut().zip(&one.corners) {
-                *to = if clip { x.min(1.0).max(0.0) } else { x };
+                *to = if clip { x.clamp(0.0, 1.0) } else { x };
             }
             scores.as_mut_slice::<f32>()?[at] = one.score;
             of_classes.as_mut_slice::<f32>()?[at] = one.class as f32;

@@ -175,9 +175,9 @@ impl MelFilters {
     fn logarithms(&self, spectrum: &[f32], to: &mut [f64]) {
         const FLOOR: f64 = 1e-12;
         to.fill(0.0);
-        for i in self.first..=self.last.min(spectrum.len() - 1) {
-            let (channel, weight) = self.bins[i];
-            let value = f64::from(spectrum[i]).sqrt();
+        let bins = self.bins.iter().zip(spectrum).take(self.last + 1);
+        for (&(channel, weight), &energy) in bins.skip(self.first) {
+            let value = f64::from(energy).sqrt();
             let weighted = value * weight;
             if let Some(channel) = channel {
                 to[channel] += weighted;
