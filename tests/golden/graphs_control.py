@@ -146,3 +146,20 @@ def ref_select(g):
         g.step(update, feeds={index: i32(number)})
         g.step(*parts)
     g.step(update, feeds={index: i32(3)}, fails=True)
+
+
+@golden("cond_merges_v1")
+def merges(g):
+    """Merges whose index is fetched, and one of a dead value and a constant outside of the branches: a sparse gradient."""
+    p = v1.placeholder(tf.bool, [], name="p")
+    x = v1.placeholder(tf.float32, [2, 3], name="x")
+    w = variable("w", [4, 2], "resource")
+    taken = raw.Switch(data=x, pred=p)
+    merged = raw.Merge(inputs=[taken.output_false * 2.0, taken.output_true])
+    read = tf.cond(tf.constant(True), lambda: x[0, 0] * tf.reduce_sum(w.sparse_read([1, 2])), lambda: tf.constant(0.0))
+    slope = tf.gradients(read, w)[0]
+    g.init_variables()
+    for value in (True, False):
+        feeds = {p: value, x: floats(f"merges {value}", [2, 3])}
+        g.step(merged.output, merged.value_index, feeds=feeds)
+        g.step(read, slope.values, slope.indices, slope.dense_shape, feeds=feeds)

@@ -306,7 +306,12 @@ pub(crate) fn part() -> (wire::Part, Vec<Tensor>) {
         .input(g.constant(true))
         .name("branch")
         .build();
-    let sides = [branch.output(0) * 2.0, branch.output(1) + 1.0];
+    // Of three: two would be compiled, and the part would have no region.
+    let sides = [
+        branch.output(0) * 2.0,
+        branch.output(1) + 1.0,
+        branch.output(0) - 1.0,
+    ];
     let sum = g.op("Merge").inputs(sides).output();
     assert!(g.errors().is_empty(), "{:?}", g.errors());
     let feeds = [(x.id(), x.dtype(), smallvec::smallvec![2, 2])];

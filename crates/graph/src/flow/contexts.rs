@@ -223,7 +223,20 @@ impl Contexts {
                 return *around;
             }
         }
-        inputs.iter().fold(ROOT, |a, &b| self.both(a, b))
+        let Some((&first, others)) = inputs.split_first() else {
+            return ROOT;
+        };
+        if others.iter().all(|&other| other == first) {
+            return first;
+        }
+        // It may run where one of its inputs is dead, or all but one.
+        let mut common = first;
+        for &other in others {
+            while !self.is_around(common, other) {
+                common = self.contexts[common as usize].0;
+            }
+        }
+        self.inside(common, Level::Unknown)
     }
 }
 

@@ -29,6 +29,8 @@ struct Merged {
     node: NodeId,
     /// By side: the number of the input that comes from there.
     inputs: [usize; 2],
+    /// `true` if the number of the input is used.
+    says_which: bool,
 }
 
 /// The functions of two branches, and the values that they take.
@@ -47,7 +49,7 @@ impl Branches {
         parts: &Parts<'_>,
         number: PartId,
         on: OutputId,
-        members: &[NodeId],
+        fetched: &FxHashSet<OutputId>,
     ) -> Option<Branches> {
         let graph = parts.graph;
         let mut found = Branches {
@@ -57,7 +59,7 @@ impl Branches {
             sides: [Vec::new(), Vec::new()],
             shared: Vec::new(),
         };
-        for &id in members {
+        for &id in &parts.parts[number as usize].members {
             let node = graph.node(id);
             let here = OutputId { node: id, index: 0 };
             let outside = parts.levels(id).is_empty();
@@ -76,7 +78,13 @@ impl Branches {
                     if !node.controls.is_empty() || node.outputs[0].dtype == DType::Resource {
                         return None;
                     }
-                    found.merges.push(Merged { node: id, inputs });
+                    let which = OutputId { node: id, index: 1 };
+                    let used = |user: NodeId| graph.node(user).inputs.contains(&which);
+                    found.merges.push(Merged {
+                        node: id,
+                        inputs,
+                        says_which: fetched.contains(&which) || graph.consumers(id).any(used),
+                    });
                     continue;
                 }
                 _ => found.sides[parts.side(on, here)? as usize].push(id),
@@ -84,6 +92,11 @@ impl Branches {
             found.share(parts, number, id)?;
         }
         Some(found)
+    }
+
+    /// `true` for a node through which a value comes out.
+    pub(super) fn gives(&self, node: NodeId) -> bool {
+        self.merges.iter().any(|m| m.node == node)
     }
 
     /// Notes the outputs of a node of a branch that nodes of other parts use; `None` if one of these is not on the same
@@ -154,15 +167,10 @@ impl Branches {
     fn outputs(&self, graph: &GraphData) -> Option<Vec<(OutputId, Fact)>> {
         let mut outputs = Vec::new();
         for merged in &self.merges {
-            for index in 0..2 {
+            for index in 0..1 + u32::from(merged.says_which) {
                 let node = merged.node;
                 let output = OutputId { node, index };
-                let used = graph
-                    .consumers(node)
-                    .any(|user| graph.node(user).inputs.contains(&output));
-                if index == 0 || used {
-                    outputs.push((output, graph.fact(output)?.clone().without_value()));
-                }
+                outputs.push((output, graph.fact(output)?.clone().without_value()));
             }
         }
         for &(output, _) in &self.shared {
@@ -203,6 +211,9 @@ impl Branches {
                 },
                 node.inputs[input],
             )?;
+            if !merged.says_which {
+                continue;
+            }
             let value = Tensor::scalar(input as i32);
             let which = body.constant(format!("{}/value_index", node.name), node, value);
             body.set(

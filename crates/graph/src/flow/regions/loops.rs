@@ -181,12 +181,16 @@ impl Loop {
         Some(())
     }
 
+    /// `true` for a node through which a last value leaves.
+    pub(super) fn gives(&self, node: NodeId) -> bool {
+        self.variables.iter().any(|v| v.exit == Some(node))
+    }
+
     /// `true` if no value leaves the loop but by an exit.
     fn leaves_by_exits(&self, parts: &Parts<'_>, members: &[NodeId]) -> bool {
         let own = members.first().and_then(|&m| parts.part_of(m));
-        let exits = |id: NodeId| self.variables.iter().any(|v| v.exit == Some(id));
         members.iter().all(|&m| {
-            exits(m)
+            self.gives(m)
                 || parts
                     .graph
                     .consumers(m)

@@ -11,7 +11,7 @@ use super::loops::Loop;
 use super::part_order::{PartId, PartOrder, PartSet};
 use crate::data::GraphData;
 use crate::flow::contexts::{Contexts, Level, value_of};
-use crate::flow::ops::{EXIT, MERGE, SWITCH};
+use crate::flow::ops::{MERGE, SWITCH};
 use crate::node::{NodeId, OutputId};
 use crate::simplified::Simplified;
 
@@ -41,6 +41,17 @@ pub(super) enum Form {
     Loop(Loop),
     /// Branches.
     Branches(Branches),
+}
+
+impl Form {
+    /// `true` if values leave the part through a node.
+    fn gives(&self, node: NodeId) -> bool {
+        match self {
+            Form::Unstructured => false,
+            Form::Loop(found) => found.gives(node),
+            Form::Branches(found) => found.gives(node),
+        }
+    }
 }
 
 /// The parts of a graph.
@@ -173,25 +184,14 @@ impl<'a> Parts<'a> {
         let part = &self.parts[number as usize];
         let form = match &part.key {
             Key::Loop(_) => Loop::find(self, &part.members).map(Form::Loop),
-            Key::Branches(on) => {
-                Branches::find(self, number, *on, &part.members).map(Form::Branches)
-            }
+            Key::Branches(on) => Branches::find(self, number, *on, fetched).map(Form::Branches),
         };
         let form = form.unwrap_or(Form::Unstructured);
         // What leaves a branch or a loop other than by a Merge or an Exit has no value where it was not taken.
         let shown = |o: &&OutputId| self.part_of(o.node) == Some(number);
-        let leaves = |o: &OutputId| self.graph.node(o.node).op.name == self.leaving_op(number);
-        match fetched.iter().filter(shown).all(leaves) {
+        match fetched.iter().filter(shown).all(|o| form.gives(o.node)) {
             true => form,
             false => Form::Unstructured,
-        }
-    }
-
-    /// The op by which values leave a part.
-    fn leaving_op(&self, part: PartId) -> &'static str {
-        match self.parts[part as usize].key {
-            Key::Loop(_) => EXIT,
-            Key::Branches(_) => MERGE,
         }
     }
 
