@@ -21,7 +21,7 @@ use crate::bindings::{Bindings, FindVariable};
 use crate::collectives;
 use crate::error::SessionError;
 use crate::options::Parallel;
-use crate::order::{Accesses, sequence};
+use crate::order::{Accesses, order_sections, sequence};
 use crate::plan::{Arrival, Channel, FetchPlan, Plan, estimated_bytes};
 use crate::program::{Action, Instruction, Program};
 use crate::request::{Fetch, PlanContext, Request};
@@ -159,6 +159,7 @@ fn planned(
         true => graph.ids().collect(),
         false => complete(graph, &accesses)?,
     };
+    order_sections(&mut simplified.graph, &order);
     let collectives = {
         let (graph, devices) = (&mut simplified.graph, &simplified.devices);
         collectives::order_collectives(graph, (&order, devices), context)?

@@ -5,6 +5,8 @@
 //! order found here is a sequence that keeps all of that; dependencies then follow from the sequence, so that they
 //! cannot be cyclic.
 
+mod sections;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -13,6 +15,9 @@ use smallvec::SmallVec;
 use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, NodeId, OutputId};
+
+pub(crate) use sections::order_sections;
+use sections::sections;
 
 /// A variable of a step, by number.
 pub(super) type VariableId = usize;
@@ -74,6 +79,7 @@ impl Accesses {
 ///
 /// Among the nodes that may run next the one built first is taken, but an update waits until all uses of its variable's
 /// old value have run, and is then taken at once: its gradient is still in the cache, and its buffer can be given back.
+/// A critical section begins after the end of the one before it of the same mutex.
 /// A collective waits for those built before it, and is then taken at once: later nodes run while ranks exchange
 /// values.
 pub(super) fn sequence(graph: &GraphData, accesses: &Accesses) -> Vec<NodeId> {
@@ -118,7 +124,7 @@ impl Blockers {
 struct Order<'a> {
     graph: &'a GraphData,
     accesses: &'a Accesses,
-    /// By node, if it is an update or a collective.
+    /// By node, if it is an update, a collective or the begin of a critical section.
     blockers: Vec<Blockers>,
     /// By node: the updates that it keeps from running, and whether hard.
     blocks: Vec<SmallVec<[(NodeId, bool); 1]>>,
@@ -169,6 +175,13 @@ impl<'a> Order<'a> {
                 order.block(earlier, id, true);
             }
         }
+        for sections in sections(graph, graph.ids()) {
+            for pair in sections.windows(2) {
+                for &end in &pair[0].ends {
+                    order.block(end, pair[1].lock, true);
+                }
+            }
+        }
         order
     }
 
@@ -182,7 +195,8 @@ impl<'a> Order<'a> {
 
     fn add(&mut self, id: NodeId) {
         let collective = self.graph.node(id).op.effect == Effect::Collective;
-        if self.accesses.updates[id.index()].is_empty() && !collective {
+        let waits = collective || !self.is_free(id);
+        if self.accesses.updates[id.index()].is_empty() && !waits {
             self.ready.push(Reverse(id));
         } else if self.is_free(id) {
             self.urgent.push(Reverse(id));
