@@ -6,7 +6,7 @@ use crate::check::check_node;
 use crate::data::GraphData;
 use crate::error::GraphError;
 use crate::node::{Attrs, Node, NodeId, OutputId};
-use crate::op::OpDef;
+use crate::op::{Effect, OpDef};
 
 /// A graph to run, and the nodes for the feeds, fetches and targets.
 #[derive(Debug)]
@@ -59,4 +59,12 @@ impl Simplified {
         self.devices.push(self.devices[handle.node.index()]);
         Ok(OutputId { node, index: 0 })
     }
+}
+
+/// `true` if all outputs of a node are known: it need not be computed, though others may have to
+/// wait for its control inputs.
+pub fn known(node: &Node) -> bool {
+    node.op.effect == Effect::Pure
+        && !node.outputs.is_empty()
+        && node.outputs.iter().all(|f| f.value.is_some())
 }

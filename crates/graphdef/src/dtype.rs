@@ -91,7 +91,7 @@ mod tests {
     fn unsupported_dtypes_are_errors_with_their_names() {
         for (number, name) in [
             (24, "DT_FLOAT8_E5M2"),
-            (124, "DT_FLOAT8_E5M2_REF"),
+            (124, "dtype number 124"),
             (0, "DT_INVALID"),
         ] {
             assert_eq!(from_number(number), Err(ValueError::DType(name.into())));

@@ -75,7 +75,7 @@ pub fn numpy_name(dtype: DType) -> &'static str {
 /// Tensors of every dtype but strings: of no dimensions, of some, and of no elements.
 pub fn plain_tensors() -> Vec<(String, Tensor)> {
     let mut all = Vec::new();
-    for &dtype in DType::PLAIN {
+    for &dtype in DType::COMPUTED {
         for (shape, dims) in [("scalar", &[][..]), ("matrix", &[3, 5]), ("empty", &[0, 2])] {
             let bytes = dims.iter().product::<usize>() * dtype.size();
             // Patterns that are not NaN, and valid bools.

@@ -13,7 +13,7 @@ use super::status::Status;
 use crate::cluster::spec::{ClusterSpec, TaskName};
 use crate::error::ClusterError;
 use crate::master::link::{TaskLink, TaskRoute};
-use crate::worker::session_cluster::peers_of_session;
+use crate::worker::session_cluster::{check_callable, peers_of_session};
 use crate::worker::state::Worker;
 
 /// A client's cluster, and the name that this task has in it.
@@ -86,7 +86,7 @@ impl ClientCluster {
     /// # Errors
     /// Another task cannot be called.
     pub(super) fn links(&self, worker: &Arc<Worker>) -> Result<Vec<TaskLink>, ClusterError> {
-        worker.check_callable(&self.cluster)?;
+        check_callable(&worker.cluster, &self.cluster)?;
         let own = TaskLink::named(TaskRoute::Local(worker.clone()), self.own.clone());
         let mut links = vec![own];
         let peers = peers_of_session(&worker.peers);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::state::Worker;
 use crate::cluster::spec::{ClusterSpec, task_label};
 use crate::error::ClusterError;
 use crate::transport::messages as wire;
@@ -47,55 +46,54 @@ fn is_loopback(address: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-impl Worker {
-    /// Returns the cluster that a session brings; `None` if it has none of its own.
-    ///
-    /// # Errors
-    /// It is malformed, or names an address that this task may not call.
-    pub(super) fn session_cluster(
-        &self,
-        tasks: &[wire::Task],
-    ) -> Result<Option<SessionCluster>, ClusterError> {
-        if tasks.is_empty() {
-            return Ok(None);
-        }
-        let mut jobs: BTreeMap<String, BTreeMap<u32, String>> = BTreeMap::new();
-        for task in tasks {
-            let job = jobs.entry(task.job.clone()).or_default();
-            job.insert(task.index, task.address.clone());
-        }
-        let cluster = ClusterSpec::sparse(jobs);
-        let cluster = cluster.map_err(|e| ClusterError::invalid(e.to_string()))?;
-        self.check_callable(&cluster)?;
-        Ok(Some(SessionCluster {
-            cluster,
-            peers: peers_of_session(&self.peers),
-        }))
+/// Returns the cluster that a session brings; `None` if it has none of its own.
+///
+/// # Errors
+/// It is malformed, or names an address that this task may not call.
+pub(super) fn session_cluster(
+    own: &ClusterSpec,
+    peers: &Peers,
+    tasks: &[wire::Task],
+) -> Result<Option<SessionCluster>, ClusterError> {
+    if tasks.is_empty() {
+        return Ok(None);
     }
+    let mut jobs: BTreeMap<String, BTreeMap<u32, String>> = BTreeMap::new();
+    for task in tasks {
+        let job = jobs.entry(task.job.clone()).or_default();
+        job.insert(task.index, task.address.clone());
+    }
+    let cluster = ClusterSpec::sparse(jobs);
+    let cluster = cluster.map_err(|e| ClusterError::invalid(e.to_string()))?;
+    check_callable(own, &cluster)?;
+    Ok(Some(SessionCluster {
+        cluster,
+        peers: peers_of_session(peers),
+    }))
+}
 
-    /// Fails unless this task may call all tasks of a session's own cluster. A client names the addresses: those of this
-    /// machine and of the task's own cluster are allowed.
-    ///
-    /// # Errors
-    /// An address is another one.
-    pub(crate) fn check_callable(&self, cluster: &ClusterSpec) -> Result<(), ClusterError> {
-        let own: Vec<&str> = (self.cluster.jobs())
-            .flat_map(|job| self.cluster.tasks(job).map(|(_, address)| address))
-            .collect();
-        for job in cluster.jobs() {
-            for (index, address) in cluster.tasks(job) {
-                if !is_loopback(address) && !own.contains(&address) {
-                    return Err(ClusterError::invalid(format!(
-                        "{} is at {address}, which is neither on this machine nor in the cluster of this server: start \
-                         the servers with the names and addresses of the cluster (thalweg server --job JOB --task N \
-                         --JOB-hosts HOST:PORT,...)",
-                        task_label(job, index)
-                    )));
-                }
+/// Fails unless this task may call all tasks of a session's own cluster. A client names the addresses: those of this
+/// machine and of the task's own cluster are allowed.
+///
+/// # Errors
+/// An address is another one.
+pub(crate) fn check_callable(own: &ClusterSpec, cluster: &ClusterSpec) -> Result<(), ClusterError> {
+    let own: Vec<&str> = (own.jobs())
+        .flat_map(|job| own.tasks(job).map(|(_, address)| address))
+        .collect();
+    for job in cluster.jobs() {
+        for (index, address) in cluster.tasks(job) {
+            if !is_loopback(address) && !own.contains(&address) {
+                return Err(ClusterError::invalid(format!(
+                    "{} is at {address}, which is neither on this machine nor in the cluster of this server: start \
+                     the servers with the names and addresses of the cluster (thalweg server --job JOB --task N \
+                     --JOB-hosts HOST:PORT,...)",
+                    task_label(job, index)
+                )));
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -113,7 +111,7 @@ mod tests {
                 address: address.to_owned(),
                 number: 0,
             }];
-            task.worker.session_cluster(&tasks).map(|c| c.is_some())
+            session_cluster(&task.worker.cluster, &task.worker.peers, &tasks).map(|c| c.is_some())
         };
         for address in ["127.0.0.1:2222", "localhost:2222", "[::1]:2222"] {
             assert_eq!(of(address), Ok(true), "{address}");
@@ -133,7 +131,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         assert_eq!(
-            task.worker.session_cluster(&[]).map(|c| c.is_some()),
+            session_cluster(&task.worker.cluster, &task.worker.peers, &[]).map(|c| c.is_some()),
             Ok(false)
         );
     }

@@ -43,7 +43,7 @@ use crate::flow::{Contexts, collapse};
 use crate::liveness::{LivePorts, Liveness};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Effect, FindOp, Gradient, LIVE_OUTPUTS, OpDef, arg, int_attr, type_attr};
-pub use crate::simplified::Simplified;
+pub use crate::simplified::{Simplified, known};
 use thalweg_tensor::Tensor;
 use thalweg_tensor::dtype::DType;
 
@@ -432,12 +432,4 @@ impl Simplifier<'_> {
             }
         }
     }
-}
-
-/// `true` if all outputs of a node are known: it need not be computed, though others may have to
-/// wait for its control inputs.
-pub fn known(node: &Node) -> bool {
-    node.op.effect == Effect::Pure
-        && !node.outputs.is_empty()
-        && node.outputs.iter().all(|f| f.value.is_some())
 }

@@ -53,7 +53,7 @@ pub(super) fn shuffled(index: u64, key: [u32; 3], last: u64) -> u64 {
     if last == 0 {
         return 0;
     }
-    let bits = u64::BITS - (last - 1).leading_zeros();
+    let bits = u64::BITS - last.leading_zeros();
     let block = bits.next_multiple_of(2).max(MIN_BLOCK);
     let word = Word {
         bits: block / 2,

@@ -22,3 +22,15 @@ pub(super) fn first_block(cx: &KernelCx<'_>, elements: usize) -> Result<u64, Ker
 pub(crate) fn take_blocks(cx: &KernelCx<'_>, blocks: u64) -> Result<u64, KernelError> {
     Ok(cx.counter()?.fetch_add(blocks, Ordering::Relaxed))
 }
+
+/// The counter after so many blocks. A carry out of the count itself is lost, as in TensorFlow.
+pub(super) fn skipped(counter: [u64; 2], blocks: u64) -> [u64; 2] {
+    let halves = |v: u64| (v as u32, (v >> 32) as u32);
+    let ((low, high), (add_low, add_high)) = (halves(counter[0]), halves(blocks));
+    let (low, carry) = low.overflowing_add(add_low);
+    let add_high = add_high.wrapping_add(u32::from(carry));
+    let high = high.wrapping_add(add_high);
+    let carry = u64::from(high < add_high);
+    let first = u64::from(low) | u64::from(high) << 32;
+    [first, counter[1].wrapping_add(carry)]
+}

@@ -6,8 +6,8 @@ use thalweg_graph::op::Effect;
 use thalweg_tensor::{DType, Element};
 
 use crate::random::philox::Philox;
+use crate::random::reserve::skipped;
 use crate::random::reserve::{first_block, reserved_blocks};
-use crate::random::skip::skipped;
 
 /// Philox, by TensorFlow's number for the algorithm.
 pub(super) const RNG_ALG_PHILOX: i32 = 1;

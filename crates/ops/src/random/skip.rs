@@ -5,7 +5,7 @@ use thalweg_graph::op::{Effect, Gradient, arg_of};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::reserve::reserved_blocks;
+use super::reserve::{reserved_blocks, skipped};
 use super::seed_source::check_algorithm;
 use crate::support::shapes::expect_scalar;
 
@@ -34,18 +34,6 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         cx.set(0, Shape::known(&[STATE]));
     }
     Ok(())
-}
-
-/// The counter after so many blocks. A carry out of the count itself is lost, as in TensorFlow.
-pub(super) fn skipped(counter: [u64; 2], blocks: u64) -> [u64; 2] {
-    let halves = |v: u64| (v as u32, (v >> 32) as u32);
-    let ((low, high), (add_low, add_high)) = (halves(counter[0]), halves(blocks));
-    let (low, carry) = low.overflowing_add(add_low);
-    let add_high = add_high.wrapping_add(u32::from(carry));
-    let high = high.wrapping_add(add_high);
-    let carry = u64::from(high < add_high);
-    let first = u64::from(low) | u64::from(high) << 32;
-    [first, counter[1].wrapping_add(carry)]
 }
 
 /// Adds a number of elements to the counter in variable 0; `before` gets the state before.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::completion::CompletionState;
 use super::registered_part::RegisteredPart;
-use super::session_cluster::SessionCluster;
+use super::session_cluster::{SessionCluster, session_cluster};
 use super::stamps::StampLog;
 use super::step::WorkerStep;
 use super::turns::TurnRegistry;
@@ -158,7 +158,7 @@ impl Worker {
         tasks: &[wire::Task],
     ) -> Result<Arc<WorkerSession>, ClusterError> {
         self.check_not_replaced()?;
-        let cluster = self.session_cluster(tasks)?;
+        let cluster = session_cluster(&self.cluster, &self.peers, tasks)?;
         let engine = match isolated {
             true => self.engine.isolated(),
             false => self.engine.clone(),

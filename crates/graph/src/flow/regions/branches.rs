@@ -4,12 +4,12 @@ use rustc_hash::FxHashSet;
 
 use super::copied::{CallOps, CopiedBody};
 use super::part_order::PartId;
-use super::structured::Parts;
+use super::parts::Parts;
 use crate::data::GraphData;
 use crate::flow::ops::{MERGE, SWITCH};
 use crate::function::Function;
 use crate::node::{Fact, Node, NodeId, OutputId};
-use crate::simplify::known;
+use crate::simplified::known;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 /// The two branches of a value.

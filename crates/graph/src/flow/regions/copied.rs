@@ -10,7 +10,7 @@ use crate::data::GraphData;
 use crate::function::{Function, Port};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{FindOp, OpDef};
-use crate::simplify::known;
+use crate::simplified::known;
 use thalweg_tensor::{Shape, Tensor};
 
 /// The ops of which calls consist.

@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::copied::{CallOps, CopiedBody};
-use super::structured::Parts;
+use super::parts::Parts;
 use crate::data::GraphData;
 use crate::flow::contexts::{Level, value_of};
 use crate::flow::ops::{ENTER, EXIT, MERGE, NEXT, SWITCH};
@@ -283,7 +283,7 @@ impl Loop {
         let mut outside: Vec<OutputId> = Vec::new();
         let mut seen: FxHashSet<OutputId> = FxHashSet::default();
         for output in used {
-            let known = crate::simplify::known(graph.node(output.node));
+            let known = crate::simplified::known(graph.node(output.node));
             if !inside.contains(&output.node) && !known && seen.insert(output) {
                 outside.push(output);
             }

@@ -10,6 +10,7 @@ mod hoisted_reads;
 mod loops;
 mod op;
 mod part_order;
+mod parts;
 mod structured;
 
 use std::cmp::Reverse;
@@ -33,7 +34,7 @@ use copied::CallOps;
 use extractor::RegionExtractor;
 use hoisted_reads::{RegionNodes, hoist_reads};
 pub use op::REGION;
-use structured::{Form, Part, Parts};
+use structured::{Form, Part, structured};
 
 /// Collapses each region into one node. A region is a loop or the branches of a value, which become a `While` or an `If`
 /// where they have the form that TensorFlow's `while_loop` and `cond` build. Other nodes that may run never or many times
@@ -63,7 +64,7 @@ pub fn collapse(
     }
     let ops = find.and_then(CallOps::new);
     let parts = match ops {
-        Some(_) => Parts::find(&simplified, &contexts).parts,
+        Some(_) => structured(&simplified, &contexts),
         None => Vec::new(),
     };
     let mut group = groups(graph, &flows, &parts);
