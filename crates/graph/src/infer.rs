@@ -174,7 +174,7 @@ impl<'a> Infer<'a> {
             .map_or(Shape::unknown(), |(_, shape)| shape)
     }
 
-    /// What is known of the shape of the tensors that the stack or array behind input `i` holds.
+    /// The known part of the shape of the tensors in the stack or array behind input `i`.
     pub fn held(&self, i: usize) -> Option<Shape> {
         self.inputs.get(i).and_then(|f| f.held.clone())
     }

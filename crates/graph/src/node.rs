@@ -143,7 +143,7 @@ pub struct Fact {
     pub elements: Option<Arc<[Option<i64>]>>,
     /// For a handle or a reference: the dtype and shape of the variable behind it, if known.
     pub variable: Option<(DType, Shape)>,
-    /// For the handle of a stack or an array that is only read: what is known of the shape of its tensors.
+    /// For the handle of a stack or an array that is only read: the known part of the shape of its tensors.
     pub held: Option<Shape>,
     /// `true` for a reference: the variable itself for an input that takes a reference, and the
     /// variable's value for any other input. These are TensorFlow's `Ref` types.

@@ -44,9 +44,9 @@ pub(crate) struct CallKey {
 /// The properties of an argument that a function's plan depends on.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ArgumentKey {
-    /// The dtype of a value, and its shape, or what is known of it.
+    /// The dtype of a value, and the known part of its shape.
     Value(DType, Shape),
-    /// A stack or an array that is only read, and what is known of the shape of its tensors.
+    /// A stack or an array that is only read, and the known part of the shape of its tensors.
     Holder(Shape),
     Variable(ByAddress<Variable>),
 }

@@ -158,6 +158,24 @@ impl Shape {
         }
     }
 
+    /// The most specific shape that admits all that both shapes admit.
+    ///
+    /// ```
+    /// use thalweg_tensor::Shape;
+    ///
+    /// let grown = Shape::known(&[2, 5]).common(&Shape::known(&[3, 5]));
+    /// assert_eq!(grown, Shape::partial([None, Some(5)]));
+    /// assert_eq!(grown.common(&Shape::scalar()), Shape::unknown());
+    /// ```
+    pub fn common(&self, other: &Shape) -> Shape {
+        match (&self.dims, &other.dims) {
+            (Some(a), Some(b)) if a.len() == b.len() => {
+                Shape::partial(a.iter().zip(b).map(|(a, b)| a.filter(|_| a == b)))
+            }
+            _ => Shape::unknown(),
+        }
+    }
+
     /// The shape of an elementwise operation on two tensors, by NumPy's rule; `None` if they do not
     /// broadcast.
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
@@ -294,6 +312,7 @@ mod tests {
         #[test]
         fn merge_and_broadcast_do_not_depend_on_the_order(a in shape(), b in shape()) {
             prop_assert_eq!(a.merge(&b), b.merge(&a));
+            prop_assert_eq!(a.common(&b), b.common(&a));
             prop_assert_eq!(a.broadcast(&b), b.broadcast(&a));
         }
 

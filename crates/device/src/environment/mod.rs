@@ -37,7 +37,7 @@ pub type SharedObject = Arc<dyn Any + Send + Sync>;
 
 /// A shared object that holds tensors: a stack, an array.
 pub trait TensorHolder: Any + Send + Sync {
-    /// What the shapes of its tensors have in common.
+    /// The common part of the shapes of its tensors.
     fn shape(&self) -> Shape;
 }
 

@@ -82,6 +82,58 @@ impl Master {
         target: &str,
         caller: &Caller,
     ) -> Result<(String, Arc<MasterSession>), Status> {
+        let worker = &self.worker;
+        let (runs, alias) = self.runner(config, target)?;
+        let mut held = Reservation::of(Some(&self.graphs));
+        if !held.grow(SESSION_BYTES) {
+            let text = "the graphs of all sessions take as much memory as they may: close one";
+            return Err(limit_exceeded(const { limit_name("graph_bytes") }, &text));
+        }
+        let platform = self.platform.clone();
+        let session = Arc::new(MasterSession::new(
+            Graph::with_ops(worker.options.op_set()),
+            runs,
+            alias,
+            &worker.limits,
+            held,
+            platform,
+        ));
+        // Handles are unique and cannot be guessed.
+        let half = || self.platform.random_u64();
+        let handle = format!("{:016x}{:016x}", half(), half());
+        let check = || {
+            if worker.drains() {
+                return Err(Status::new(Code::Unavailable, DRAINING));
+            }
+            if self.ends.load(Ordering::Acquire) {
+                let text = "the server is shutting down";
+                return Err(Status::new(Code::Unavailable, text));
+            }
+            Ok(())
+        };
+        let inserted = (self.sessions).insert(&handle, &session, caller, &worker.limits, check);
+        if let Some((freed, collected)) = inserted? {
+            collected.end();
+            counters::increment(&worker.counts.sessions_collected);
+            tracing::warn!(
+                session = freed,
+                "session closed to make room: its client is gone"
+            );
+        }
+        counters::increment(&worker.counts.sessions_made);
+        tracing::info!(session = handle, client = caller.shown(), "session made");
+        Ok((handle, session))
+    }
+
+    /// Returns the runner of a session's steps, and the name that the client gives to this task, if it is another one.
+    ///
+    /// # Errors
+    /// Options that a server does not take, or a cluster that it cannot use.
+    fn runner(
+        &self,
+        config: &ConfigProto,
+        target: &str,
+    ) -> Result<(StepRunner, Option<TaskAlias>), Status> {
         if !config.session_inter_op_thread_pool.is_empty() {
             return Err(Status::invalid(
                 "Distributed session does not support session thread pool options.",
@@ -130,45 +182,7 @@ impl Master {
                 StepRunner::Cluster(ClusterSteps::new(ways, engine, options, isolated, platform))
             }
         };
-        let mut held = Reservation::of(Some(&self.graphs));
-        if !held.grow(SESSION_BYTES) {
-            let text = "the graphs of all sessions take as much memory as they may: close one";
-            return Err(limit_exceeded(const { limit_name("graph_bytes") }, &text));
-        }
-        let platform = self.platform.clone();
-        let session = Arc::new(MasterSession::new(
-            Graph::with_ops(worker.options.op_set()),
-            runs,
-            alias,
-            &worker.limits,
-            held,
-            platform,
-        ));
-        // Handles are unique and cannot be guessed.
-        let half = || self.platform.random_u64();
-        let handle = format!("{:016x}{:016x}", half(), half());
-        let check = || {
-            if worker.drains() {
-                return Err(Status::new(Code::Unavailable, DRAINING));
-            }
-            if self.ends.load(Ordering::Acquire) {
-                let text = "the server is shutting down";
-                return Err(Status::new(Code::Unavailable, text));
-            }
-            Ok(())
-        };
-        let inserted = (self.sessions).insert(&handle, &session, caller, &worker.limits, check);
-        if let Some((freed, collected)) = inserted? {
-            collected.end();
-            counters::increment(&worker.counts.sessions_collected);
-            tracing::warn!(
-                session = freed,
-                "session closed to make room: its client is gone"
-            );
-        }
-        counters::increment(&worker.counts.sessions_made);
-        tracing::info!(session = handle, client = caller.shown(), "session made");
-        Ok((handle, session))
+        Ok((runs, alias))
     }
 
     /// Returns the session of this handle, and notes the caller's use.

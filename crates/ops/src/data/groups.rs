@@ -44,7 +44,7 @@ fn functions<const N: usize>(
         .map_err(|_| KernelError::Argument("functions"))
 }
 
-/// What the functions hold.
+/// The values that the functions hold.
 fn held(functions: &[Captured]) -> Row {
     functions
         .iter()

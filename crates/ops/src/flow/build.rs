@@ -5,8 +5,6 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::{Attr, Func, Function, Graph, Output};
 use thalweg_tensor::{DType, Shape};
 
-use super::switch_merge_enter::common;
-
 /// Builders of branches and loops.
 ///
 /// ```
@@ -94,10 +92,7 @@ impl FlowOps for Graph {
             );
             return vec![self.fail("cond", "If", Reason::Argument(text)); a.len()];
         }
-        let shapes = a
-            .iter()
-            .zip(&b)
-            .map(|(a, b)| common(&a.shape(), &b.shape()));
+        let shapes = a.iter().zip(&b).map(|(a, b)| a.shape().common(&b.shape()));
         let shapes: Vec<Shape> = shapes.collect();
         let closed = self.close_bodies(&[(yes, &[], &a), (no, &[], &b)]);
         let op = match closed.functions.iter().any(has_effects) {
@@ -175,7 +170,7 @@ impl FlowOps for Graph {
                     ),
                 );
             }
-            let held = shapes.iter().zip(&next).map(|(s, o)| common(s, &o.shape()));
+            let held = shapes.iter().zip(&next).map(|(s, o)| s.common(&o.shape()));
             let held: Vec<Shape> = held.collect();
             if held != shapes {
                 shapes = held;

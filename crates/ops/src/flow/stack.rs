@@ -9,7 +9,6 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Reservation, Shape, Tensor};
 
-use super::switch_merge_enter::common;
 use crate::support::tensors::reserved;
 
 struct Stack {
@@ -22,7 +21,7 @@ struct Stack {
 #[derive(Default)]
 struct Values {
     stack: Vec<StackValue>,
-    /// What the shapes of all values so far have in common.
+    /// The common part of the shapes of all values so far.
     shape: Option<Shape>,
 }
 
@@ -30,6 +29,15 @@ impl TensorHolder for Stack {
     fn shape(&self) -> Shape {
         let values = self.values.lock().unpoisoned();
         values.shape.clone().unwrap_or(Shape::UNKNOWN)
+    }
+}
+
+/// Widens the common shape of values so far to admit one more value.
+pub(super) fn widen(shape: &mut Option<Shape>, value: &Tensor) {
+    match shape {
+        Some(shape) if shape.admits(value.dims()) => {}
+        Some(shape) => *shape = shape.common(&value.shape()),
+        none => *none = Some(value.shape()),
     }
 }
 
@@ -104,11 +112,7 @@ pub(crate) static PUSH: Op = Op {
             )));
         }
         let _reserved = reserved(size_of::<StackValue>(), Some(cx.memory()))?;
-        match &mut values.shape {
-            Some(shape) if shape.admits(value.dims()) => {}
-            Some(shape) => *shape = common(shape, &value.shape()),
-            none => *none = Some(value.shape()),
-        }
+        widen(&mut values.shape, &value);
         values.stack.push(StackValue {
             value: value.clone(),
             _reserved,

@@ -47,7 +47,7 @@ fn switch(cx: &mut Infer<'_>) -> Result<(), InferError> {
 fn merge(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let mut shape = cx.shape(0).clone();
     for i in 1..cx.inputs() {
-        shape = common(&shape, cx.shape(i));
+        shape = shape.common(cx.shape(i));
     }
     cx.set(0, shape);
     cx.set(1, Shape::scalar());
@@ -55,17 +55,6 @@ fn merge(cx: &mut Infer<'_>) -> Result<(), InferError> {
         cx.set_variable(0, dtype, shape);
     }
     Ok(())
-}
-
-/// The most specific shape that admits both shapes.
-pub(crate) fn common(a: &Shape, b: &Shape) -> Shape {
-    let (Some(a), Some(b)) = (a.dims(), b.dims()) else {
-        return Shape::unknown();
-    };
-    if a.len() != b.len() {
-        return Shape::unknown();
-    }
-    Shape::partial(a.iter().zip(b).map(|(a, b)| if a == b { *a } else { None }))
 }
 
 /// Passes the input to one of two outputs.
@@ -277,7 +266,7 @@ fn ref_select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     expect_scalar(cx, 0)?;
     let mut shape = cx.variable_shape(1);
     for i in 2..cx.inputs() {
-        shape = common(&shape, &cx.variable_shape(i));
+        shape = shape.common(&cx.variable_shape(i));
     }
     if let Some((dtype, _)) = cx.variable(1) {
         cx.set_variable(0, dtype, shape);

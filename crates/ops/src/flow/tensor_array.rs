@@ -12,8 +12,7 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
-use super::stack::held_shape;
-use super::switch_merge_enter::common;
+use super::stack::{held_shape, widen};
 use super::tensor_list::element_count;
 use crate::support::tensors::{AccountedVec, sum, unwritten};
 
@@ -40,21 +39,10 @@ const MAX_GRADIENT_ORDER: u32 = 64;
 struct ArrayState {
     /// Declared shape of the elements.
     shape: Shape,
-    /// What the shapes of all elements that were written have in common.
+    /// The common part of the shapes of all elements that were written.
     written: Option<Shape>,
     elements: AccountedVec<ArrayElement>,
     closed: bool,
-}
-
-impl ArrayState {
-    /// Notes the shape of a value that is written.
-    fn wrote(&mut self, value: &Tensor) {
-        match &mut self.written {
-            Some(shape) if shape.admits(value.dims()) => {}
-            Some(shape) => *shape = common(shape, &value.shape()),
-            none => *none = Some(value.shape()),
-        }
-    }
 }
 
 #[derive(Clone, Default)]
@@ -123,7 +111,7 @@ impl TensorArray {
         if self.identical_shapes {
             state.shape = value.shape();
         }
-        state.wrote(&value);
+        widen(&mut state.written, &value);
         let element = &mut state.elements[at];
         if element.cleared {
             return Err(KernelError::Invalid(format!(
@@ -202,7 +190,7 @@ impl TensorArray {
         }
         // An element that is not written is zeros of its own shape.
         let shapes = elements.iter().map(|e| e.shape.clone());
-        let written = shapes.reduce(|a, b| common(&a, &b));
+        let written = shapes.reduce(|a, b| a.common(&b));
         let gradient = Arc::new(TensorArray {
             dtype: self.dtype,
             dynamic_size: false,

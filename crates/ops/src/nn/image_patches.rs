@@ -1,13 +1,13 @@
 //! ExtractImagePatches: the windows of images, each flattened to the channels of one pixel.
 
-use smallvec::smallvec;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
-use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, attr, str_attr, type_attr};
-use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef, Output};
-use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
+use thalweg_graph::op::{AttrDef, Gradient, arg, attr, str_attr, type_attr};
+use thalweg_graph::{AttrKind, Attrs, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::format::{DataFormat, Padding, Sliding};
+use super::patches_gradient::patches_gradient;
 use crate::support::widened::as_uints;
 
 const ATTRS: &[AttrDef] = &[
@@ -105,52 +105,6 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }))
 }
 
-/// Each element of an image gets the sum of the gradients of all windows that contain it. The same op applied to the
-/// elements' indices, from 1, gives the elements that each window contains.
-fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    let (graph, x, dy) = (g.graph(), g.input(0), g.grad());
-    let ints = |values: &[i32]| {
-        let node = graph.op("Const").attr("value", Tensor::vector(values));
-        node.attr("dtype", DType::I32).output()
-    };
-    let int = |value: i32| {
-        let node = graph.op("Const").attr("value", Tensor::scalar(value));
-        node.attr("dtype", DType::I32).output()
-    };
-    let shape = |x: Output<'g>| graph.op("Shape").input(x).output();
-    let reshape = |x: Output<'g>, to: Output<'g>| graph.op("Reshape").input(x).input(to).output();
-    let dim = |of: Output<'g>, i: i32| {
-        let node = graph.op("GatherV2").input(of).input(int(i));
-        node.input(int(0)).output()
-    };
-    let pack = |of: &[Output<'g>]| {
-        let node = graph.op("Pack").inputs(of.iter().copied());
-        node.attr("N", of.len() as i64).output()
-    };
-    let turned =
-        |x: Output<'g>, order: &[i32]| graph.op("Transpose").input(x).input(ints(order)).output();
-    let from = shape(x);
-    let [batch, lines, columns, depth] = [0, 1, 2, 3].map(|i| dim(from, i));
-    let pixels = lines * columns;
-    let all = graph.op("Range").input(int(1)).input(pixels + 1);
-    let numbers = reshape(
-        all.input(int(1)).output(),
-        pack(&[int(1), lines, columns, int(1)]),
-    );
-    let mut numbers = graph.op("ExtractImagePatches").input(numbers);
-    for name in ["ksizes", "strides", "rates"] {
-        numbers = numbers.attr(name, g.attrs().ints(name).to_vec());
-    }
-    let numbers = numbers.attr("padding", g.attrs().str("padding")).output();
-    let ids = reshape(numbers, ints(&[-1])) - 1;
-    // [image, window and element of it, channel] to [window and element of it, image, channel].
-    let each = pack(&[batch, graph.op("Size").input(numbers).output(), depth]);
-    let rows = turned(reshape(dy, each), &[1, 0, 2]);
-    let sums = graph.op("UnsortedSegmentSum").input(rows).input(ids);
-    let sums = turned(sums.input(pixels).output(), &[1, 0, 2]);
-    smallvec![Some(reshape(sums, from))]
-}
-
 /// Extracts the windows of images.
 pub(crate) static EXTRACT_IMAGE_PATCHES: Op = Op {
     def: OpDef {
@@ -160,7 +114,9 @@ pub(crate) static EXTRACT_IMAGE_PATCHES: Op = Op {
         outputs: &[arg("patches", "T")],
         attrs: ATTRS,
         shape,
-        gradient: Gradient::Rule(gradient),
+        gradient: Gradient::Rule(|g| {
+            patches_gradient(g, "ExtractImagePatches", 2, &["ksizes", "strides", "rates"])
+        }),
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {

@@ -24,6 +24,7 @@ mod lrn;
 mod max_pool;
 mod max_pool_argmax;
 mod max_pool_stored_argmax;
+mod patches_gradient;
 mod pool;
 mod pool3d;
 mod quantize;

@@ -1,13 +1,12 @@
 //! ExtractVolumePatches: the windows of volumes, each flattened to the channels of one place.
 
-use smallvec::smallvec;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
-use thalweg_graph::op::{Gradient, InputGradients, arg, attr, str_attr, type_attr};
-use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef, Output};
+use thalweg_graph::op::{Gradient, arg, attr, str_attr, type_attr};
+use thalweg_graph::{AttrKind, Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use crate::support::gradient_nodes::{int_scalar, int_vector};
+use super::patches_gradient::patches_gradient;
 use crate::support::shape_inputs::{checked_shape, invalid_value, kernel_error};
 use crate::support::widened::as_uints;
 
@@ -128,46 +127,6 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }))
 }
 
-/// Each element of a volume gets the sum of the gradients of all windows that contain it. The same op applied to the
-/// elements' indices, from 1, gives the elements that each window contains.
-fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    let (graph, x, dy) = (g.graph(), g.input(0), g.grad());
-    let int = |value: i64| int_scalar(graph, DType::I32, value);
-    let ints = |values: &[i64]| int_vector(graph, DType::I32, values);
-    let shape = |x: Output<'g>| graph.op("Shape").input(x).output();
-    let reshape = |x: Output<'g>, to: Output<'g>| graph.op("Reshape").input(x).input(to).output();
-    let dim = |of: Output<'g>, i: i64| {
-        let node = graph.op("GatherV2").input(of).input(int(i));
-        node.input(int(0)).output()
-    };
-    let pack = |of: &[Output<'g>]| {
-        let node = graph.op("Pack").inputs(of.iter().copied());
-        node.attr("N", of.len() as i64).output()
-    };
-    let turned =
-        |x: Output<'g>, order: &[i64]| graph.op("Transpose").input(x).input(ints(order)).output();
-    let from = shape(x);
-    let [batch, planes, lines, columns, depth] = [0, 1, 2, 3, 4].map(|i| dim(from, i));
-    let places = planes * lines * columns;
-    let all = graph.op("Range").input(int(1)).input(places + 1);
-    let numbers = reshape(
-        all.input(int(1)).output(),
-        pack(&[int(1), planes, lines, columns, int(1)]),
-    );
-    let mut numbers = graph.op("ExtractVolumePatches").input(numbers);
-    for name in ["ksizes", "strides"] {
-        numbers = numbers.attr(name, g.attrs().ints(name).to_vec());
-    }
-    let numbers = numbers.attr("padding", g.attrs().str("padding")).output();
-    let ids = reshape(numbers, ints(&[-1])) - 1;
-    // [volume, window and element of it, channel] to [window and element of it, volume, channel].
-    let each = pack(&[batch, graph.op("Size").input(numbers).output(), depth]);
-    let rows = turned(reshape(dy, each), &[1, 0, 2]);
-    let sums = graph.op("UnsortedSegmentSum").input(rows).input(ids);
-    let sums = turned(sums.input(places).output(), &[1, 0, 2]);
-    smallvec![Some(reshape(sums, from))]
-}
-
 /// Extracts the windows of volumes.
 pub(crate) static EXTRACT_VOLUME_PATCHES: Op = Op {
     def: OpDef {
@@ -182,7 +141,9 @@ pub(crate) static EXTRACT_VOLUME_PATCHES: Op = Op {
             str_attr("padding", "", &["SAME", "VALID"]),
         ],
         shape,
-        gradient: Gradient::Rule(gradient),
+        gradient: Gradient::Rule(|g| {
+            patches_gradient(g, "ExtractVolumePatches", 3, &["ksizes", "strides"])
+        }),
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {

@@ -10,6 +10,7 @@ use thalweg_tensor::{DType, Shape};
 use super::binomial;
 use super::fill::{listed_shape, listed_shape_at};
 use super::normal::{normal, truncated_normal};
+use super::stateless::stateless;
 use super::uniform::{full_int, uniform, uniform_int};
 use crate::support::shapes::expect_scalar;
 
@@ -45,15 +46,9 @@ const fn stateful(
     attrs: &'static [AttrDef],
 ) -> OpDef {
     OpDef {
-        name,
-        summary,
-        inputs,
-        outputs: const { &[arg("output", "dtype")] },
-        attrs,
         shape,
-        gradient: Gradient::None,
         effect: Effect::Write,
-        ..OpDef::EMPTY
+        ..stateless(name, summary, inputs, attrs)
     }
 }
 

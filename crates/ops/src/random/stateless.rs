@@ -46,7 +46,8 @@ pub(super) fn check_generator_inputs(cx: &Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-const fn stateless(
+/// Definition of an op that gives numbers of a dtype, in the shape that an input lists.
+pub(super) const fn stateless(
     name: &'static str,
     summary: &'static str,
     inputs: &'static [Arg],

@@ -46,7 +46,7 @@ pub(super) fn counted_steps(cx: &TensorCx<'_>, steps: usize) -> Result<usize, Ke
         .filter(|&most| most <= steps)
         .ok_or_else(|| {
             KernelError::Invalid(format!(
-                "seq_len_max is {most}, and there are {steps} steps"
+                "seq_len_max is {most}, but there are {steps} steps: give a number of steps from 0 to {steps}"
             ))
         })
 }
@@ -121,17 +121,6 @@ fn run(cx: &TensorCx<'_>, first: usize, order: GateOrder) -> Result<Vec<Tensor>,
     outputs.collect()
 }
 
-const CELL_INPUTS: &[Arg] = &[
-    arg("x", "T"),
-    arg("cs_prev", "T"),
-    arg("h_prev", "T"),
-    arg("w", "T"),
-    arg("wci", "T"),
-    arg("wcf", "T"),
-    arg("wco", "T"),
-    arg("b", "T"),
-];
-
 const SEQUENCE_INPUTS: &[Arg] = &[
     arg_of("seq_len_max", DType::I64),
     arg("x", "T"),
@@ -143,6 +132,9 @@ const SEQUENCE_INPUTS: &[Arg] = &[
     arg("wco", "T"),
     arg("b", "T"),
 ];
+
+/// Inputs of one step: those of a sequence but its length.
+const CELL_INPUTS: &[Arg] = SEQUENCE_INPUTS.split_at(1).1;
 
 const CELL: OpDef = OpDef {
     name: "LSTMBlockCell",

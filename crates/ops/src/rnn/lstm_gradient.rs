@@ -87,13 +87,7 @@ fn cell_gradient(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let own = GradientInputs::of(cx, 0, 6, GateOrder::FIRST)?;
     let LstmSizes { batch, cells, .. } = own.cell.sizes;
     let (mut gates, mut dcs) = (zeros(cx, batch * 4 * cells)?, zeros(cx, batch * cells)?);
-    let mut views = [zeros(cx, cells)?, zeros(cx, cells)?, zeros(cx, cells)?];
-    let [input, forget, output] = &mut views;
-    let mut sums = ViewGradients {
-        input,
-        forget,
-        output,
-    };
+    let mut views: ViewGradients = [zeros(cx, cells)?, zeros(cx, cells)?, zeros(cx, cells)?];
     let given = [&own.all[14][..], &own.all[15]];
     own.cell.step_gradient(
         own.weights(),
@@ -101,7 +95,7 @@ fn cell_gradient(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         given,
         &mut gates,
         &mut dcs,
-        &mut sums,
+        &mut views,
     );
     let dtype = cx.tensor(0)?.dtype();
     let mut outputs = vec![
@@ -129,7 +123,7 @@ fn sequence_gradient(cx: &TensorCx<'_>, order: GateOrder) -> Result<Vec<Tensor>,
     let (mut xh, mut dxh) = (zeros(cx, batch * rows)?, zeros(cx, batch * rows)?);
     let (mut dw, mut part) = (zeros(cx, rows * 4 * cells)?, zeros(cx, rows * 4 * cells)?);
     let mut db = zeros(cx, 4 * cells)?;
-    let mut views = [zeros(cx, cells)?, zeros(cx, cells)?, zeros(cx, cells)?];
+    let mut views: ViewGradients = [zeros(cx, cells)?, zeros(cx, cells)?, zeros(cx, cells)?];
     let mut stop = cx.stop_check();
     let counted = counted_steps(cx, steps)?;
     // Steps without examples or cells have no gradients.
@@ -139,12 +133,6 @@ fn sequence_gradient(cx: &TensorCx<'_>, order: GateOrder) -> Result<Vec<Tensor>,
         let add = |to: &mut [f32], from: &[f32]| to.iter_mut().zip(from).for_each(|(a, b)| *a += b);
         add(&mut dcs, &own.all[15][t * state..][..state]);
         add(&mut dh, &own.all[16][t * state..][..state]);
-        let [input, forget, output] = &mut views;
-        let mut sums = ViewGradients {
-            input,
-            forget,
-            output,
-        };
         let given = [&dcs[..], &dh[..]];
         own.cell.step_gradient(
             own.weights(),
@@ -152,7 +140,7 @@ fn sequence_gradient(cx: &TensorCx<'_>, order: GateOrder) -> Result<Vec<Tensor>,
             given,
             &mut gates,
             &mut dcs_before,
-            &mut sums,
+            &mut views,
         );
         dcs.copy_from_slice(&dcs_before);
         let w = (&*own.all[3], true);

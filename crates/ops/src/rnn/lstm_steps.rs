@@ -99,15 +99,11 @@ pub(super) struct StepValues<'a> {
     pub(super) co: &'a [f32],
 }
 
-/// Gradients of the weights of the views of the cells.
-pub(super) struct ViewGradients<'a> {
-    pub(super) input: &'a mut [f32],
-    pub(super) forget: &'a mut [f32],
-    pub(super) output: &'a mut [f32],
-}
+/// Gradients of the weights of the views of the cells: of the input, forget and output gates.
+pub(super) type ViewGradients = [AccountedVec<f32>; 3];
 
 impl LstmCell {
-    /// Gradients of one step: those of the gates and of the cells before. What is added up is added to `views`.
+    /// Gradients of one step: those of the gates and of the cells before. The gradients of the views are added to the last arguments.
     pub(super) fn step_gradient(
         self,
         weights: Weights<'_>,
@@ -115,7 +111,7 @@ impl LstmCell {
         [dcs, dh]: [&[f32]; 2],
         gates: &mut [f32],
         dcs_before: &mut [f32],
-        views: &mut ViewGradients<'_>,
+        [input, forget, output]: &mut ViewGradients,
     ) {
         let cells = self.sizes.cells;
         for at in 0..self.sizes.state() {
@@ -139,9 +135,9 @@ impl LstmCell {
             dcs_before[at] = d_cs * f;
             if self.peephole {
                 dcs_before[at] += d_i * weights.input[cell] + d_f * weights.forget[cell];
-                views.input[cell] += d_i * step.cs_before[at];
-                views.forget[cell] += d_f * step.cs_before[at];
-                views.output[cell] += d_o * step.cs[at];
+                input[cell] += d_i * step.cs_before[at];
+                forget[cell] += d_f * step.cs_before[at];
+                output[cell] += d_o * step.cs[at];
             }
         }
     }

@@ -173,20 +173,7 @@ pub(crate) static IDENTITY: Op = Op {
 pub(crate) static DEBUG_GRADIENT_IDENTITY: Op = Op {
     def: OpDef {
         name: "DebugGradientRefIdentity",
-        summary: "The same reference.",
-        inputs: &[arg("input", "T").reference()],
-        outputs: &[arg("output", "T").reference()],
-        attrs: &[type_attr("T", &DType::ALL)],
-        shape: |cx| {
-            match cx.variable(0) {
-                Some((dtype, shape)) => cx.set_variable(0, dtype, shape),
-                None => cx.set(0, cx.shape(0).clone()),
-            }
-            Ok(())
-        },
-        gradient: Gradient::Rule(|g| smallvec::smallvec![Some(g.grad())]),
-        on_handles: Some("Identity"),
-        ..OpDef::EMPTY
+        ..IDENTITY.def
     },
     kernels: &[],
 };

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use thalweg_device::{HolderHandle, KernelError, Variable, is_true};
 use thalweg_graph::{Func, Function, Node};
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Tensor};
 
 use super::ProgramRun;
 use super::call::{argument_key, error_in_function};
@@ -96,7 +96,7 @@ impl<'a> RepeatedCall<'a> {
         let done = self
             .run
             .run_call(compiled, frame, &self.path, arguments, results);
-        // What the frame holds could not be changed in place.
+        // A value that the frame holds could not be changed in place.
         frame.clear(&compiled.plan);
         done.map_err(|e| error_in_function(&self.function.name, e))
     }
@@ -207,7 +207,7 @@ fn fits(argument: &ArgumentKey, value: Option<&Tensor>) -> bool {
         }
         ArgumentKey::Holder(shape) => {
             let holder = value.object::<HolderHandle>();
-            holder.is_some_and(|h| common_shape(shape, &h.0.shape()) == *shape)
+            holder.is_some_and(|h| shape.common(&h.0.shape()) == *shape)
         }
         ArgumentKey::Variable(ByAddress(variable)) => {
             value.object().is_some_and(|v| Arc::ptr_eq(&v, variable))
@@ -219,21 +219,11 @@ fn fits(argument: &ArgumentKey, value: Option<&Tensor>) -> bool {
 fn common(before: &ArgumentKey, now: ArgumentKey) -> ArgumentKey {
     match (before, &now) {
         (ArgumentKey::Value(a, before), ArgumentKey::Value(b, shape)) if a == b => {
-            ArgumentKey::Value(*a, common_shape(before, shape))
+            ArgumentKey::Value(*a, before.common(shape))
         }
         (ArgumentKey::Holder(before), ArgumentKey::Holder(shape)) => {
-            ArgumentKey::Holder(common_shape(before, shape))
+            ArgumentKey::Holder(before.common(shape))
         }
         _ => now,
-    }
-}
-
-/// The most specific shape that admits all that two shapes admit.
-fn common_shape(a: &Shape, b: &Shape) -> Shape {
-    match (a.dims(), b.dims()) {
-        (Some(a), Some(b)) if a.len() == b.len() => {
-            Shape::partial(a.iter().zip(b).map(|(a, b)| a.filter(|_| a == b)))
-        }
-        _ => Shape::unknown(),
     }
 }

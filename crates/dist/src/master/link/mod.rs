@@ -155,14 +155,14 @@ impl TaskLink {
         named.collect()
     }
 
+    /// A device of the task by the name that the task gives it; `None` until it was reached.
+    fn own_device(&self) -> Option<DeviceSpec> {
+        self.known().devices.as_ref()?.first().cloned()
+    }
+
     /// Returns devices of the cluster with those of this task by the names that it gives them.
     pub(crate) fn own_names(&self, devices: &[DeviceSpec]) -> Vec<DeviceSpec> {
-        let Some(own) = self
-            .known()
-            .devices
-            .as_ref()
-            .and_then(|d| d.first().cloned())
-        else {
+        let Some(own) = self.own_device() else {
             return devices.to_vec();
         };
         let (job, index) = &self.name;
@@ -180,11 +180,7 @@ impl TaskLink {
 
     /// Gives the devices of a trace of this task their names in the session's cluster.
     pub(crate) fn rename(&self, events: &mut [Event]) {
-        let own = self
-            .known()
-            .devices
-            .as_ref()
-            .and_then(|d| d.first().cloned());
+        let own = self.own_device();
         let same = |own: &DeviceSpec| {
             own.job.as_deref() == Some(&*self.name.0) && own.task == Some(self.name.1)
         };

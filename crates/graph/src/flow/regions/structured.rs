@@ -73,7 +73,7 @@ fn form(parts: &Parts<'_>, number: PartId, fetched: &FxHashSet<OutputId>) -> For
         Key::Branches(on) => Branches::find(parts, number, *on, fetched).map(Form::Branches),
     };
     let form = form.unwrap_or(Form::Unstructured);
-    // What leaves a branch or a loop other than by a Merge or an Exit has no value where it was not taken.
+    // A value that leaves a branch or a loop other than by a Merge or an Exit is dead where it was not taken.
     let shown = |o: &&OutputId| parts.part_of(o.node) == Some(number);
     match fetched.iter().filter(shown).all(|o| form.gives(o.node)) {
         true => form,
