@@ -369,3 +369,89 @@ fn a_branch_may_return_a_reference_the_other_one_does_not_use() {
         assert_eq!(found.scalar::<f32>(1).unwrap(), expected);
     }
 }
+
+/// `then(data)` where `on` is true, and `otherwise(data)` elsewhere, by Switch and Merge.
+fn switched<'g>(
+    on: Output<'g>,
+    data: Output<'g>,
+    then: impl FnOnce(Output<'g>) -> Output<'g>,
+    otherwise: impl FnOnce(Output<'g>) -> Output<'g>,
+) -> Output<'g> {
+    let switch = data.graph().op("Switch").input(data).input(on).build();
+    let sides = [otherwise(switch.output(0)), then(switch.output(1))];
+    data.graph().op("Merge").inputs(sides).output()
+}
+
+#[test]
+fn conditionals_nest_deeper_than_calls_may() {
+    let g = Graph::new();
+    let (x, on) = (
+        g.placeholder("x", DType::F32, []),
+        g.placeholder("on", DType::Bool, []),
+    );
+    /// One more than what is inside, as deep as `depth`.
+    fn nested<'g>(on: Output<'g>, x: Output<'g>, depth: usize) -> Output<'g> {
+        match depth {
+            0 => x,
+            _ => {
+                let here = x.graph().op("Switch").input(on).input(on).build().output(1);
+                switched(on, x, |x| nested(here, x, depth - 1) + 1.0, |x| x)
+            }
+        }
+    }
+    let y = nested(on, x, 100);
+    let session = Session::new(&g).unwrap();
+    for (taken, expected) in [(true, 102.0f32), (false, 2.0)] {
+        let found = session.run::<f32>(y, [x.feed(2.0f32), on.feed(taken)]);
+        assert_eq!(found.unwrap(), expected);
+    }
+}
+
+#[test]
+fn thousands_of_conditionals_and_chains_of_merges_run() {
+    let g = Graph::new();
+    let (x, ons) = (
+        g.placeholder("x", DType::F32, []),
+        g.placeholder("ons", DType::F32, [3]),
+    );
+    let on = |i: usize| {
+        let limit = g.constant(vec![i as f32 / 1500.0; 3]);
+        let all = g.op("Greater").input(ons).input(limit).output();
+        g.op("All")
+            .input(all)
+            .input(g.constant(vec![0i32]))
+            .output()
+    };
+    let mut y = x;
+    for i in 0..1500 {
+        y = switched(on(i), y, |y| y + 1.0, |y| y);
+    }
+    let mut chain = y;
+    for _ in 0..20_000 {
+        chain = g.op("Merge").inputs([chain, chain]).output();
+    }
+    let session = Session::new(&g).unwrap();
+    let half = vec![0.5f32; 3];
+    let found = session.run::<f32>(chain, [x.feed(0.0f32), ons.feed(half)]);
+    assert_eq!(found.unwrap(), 750.0);
+}
+
+#[test]
+fn a_switch_takes_a_scalar_alone() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let on = g.placeholder("on", DType::Bool, Shape::unknown());
+    let y = switched(on, x, |x| x + 1.0, |x| x);
+    let session = Session::new(&g).unwrap();
+    assert_eq!(
+        session
+            .run::<f32>(y, [x.feed(1.0f32), on.feed(true)])
+            .unwrap(),
+        2.0
+    );
+    assert!(
+        session
+            .run::<f32>(y, [x.feed(1.0f32), on.feed(vec![true, false])])
+            .is_err()
+    );
+}

@@ -27,6 +27,24 @@ const ROOT: Context = 0;
 
 /// The deepest nesting of loops whose frames are told apart by all their values.
 const MAX_FRAME_DEPTH: usize = 16;
+/// The most levels around a frame that are remembered by its name.
+const MAX_LEVELS: u32 = 64;
+
+/// The levels around a node: the two outermost, and their number.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) outer: Option<&'a Level>,
+    pub(super) second: Option<&'a Level>,
+    pub(super) depth: u32,
+}
+
+/// The numbers of the two outermost contexts around one, itself among them, and the number of its levels.
+#[derive(Clone, Copy, Default)]
+struct Ancestry {
+    outer: Context,
+    second: Context,
+    depth: u32,
+}
 
 /// The context of each node. A node outside of all frames and branches runs exactly once.
 ///
@@ -37,6 +55,8 @@ const MAX_FRAME_DEPTH: usize = 16;
 pub struct Contexts {
     /// By number: the outer context, and the innermost level.
     contexts: Vec<(Context, Level)>,
+    /// By number.
+    ancestry: Vec<Ancestry>,
     numbers: FxHashMap<(Context, Level), Context>,
     by_node: Vec<Context>,
 }
@@ -65,6 +85,7 @@ impl Contexts {
     ) -> (Contexts, FxHashMap<String, Vec<Level>>) {
         let mut all = Contexts {
             contexts: vec![(ROOT, Level::Unknown)],
+            ancestry: vec![Ancestry::default()],
             ..Contexts::default()
         };
         let mut found: FxHashMap<String, Vec<Level>> = FxHashMap::default();
@@ -100,9 +121,9 @@ impl Contexts {
                 let known = known.map_or(ROOT, |levels| all.context(levels));
                 context = all.both(context, known);
                 let deepest = found.entry(frame.to_owned()).or_default();
-                let levels: Vec<Level> = all.levels_of(context).into_iter().cloned().collect();
-                if levels.len() > deepest.len() {
-                    *deepest = levels;
+                let depth = all.ancestry[context as usize].depth;
+                if depth <= MAX_LEVELS && depth as usize > deepest.len() {
+                    *deepest = all.levels_of(context);
                 }
                 context = all.inside(context, Level::Frame(frame.to_owned()));
             }
@@ -135,16 +156,28 @@ impl Contexts {
         node.op.effect == Effect::Flow || self.by_node.get(id.index()).is_some_and(|&c| c != ROOT)
     }
 
-    /// The levels around a node, outermost first.
-    pub(super) fn levels(&self, id: NodeId) -> SmallVec<[&Level; 4]> {
-        self.levels_of(self.by_node.get(id.index()).copied().unwrap_or(ROOT))
+    /// The levels around a node.
+    pub(super) fn place(&self, id: NodeId) -> Place<'_> {
+        let at = self.by_node.get(id.index()).copied().unwrap_or(ROOT);
+        let Ancestry {
+            outer,
+            second,
+            depth,
+        } = self.ancestry[at as usize];
+        let level = |at: Context| (at != ROOT).then(|| &self.contexts[at as usize].1);
+        Place {
+            outer: level(outer),
+            second: level(second),
+            depth,
+        }
     }
 
-    fn levels_of(&self, mut at: Context) -> SmallVec<[&Level; 4]> {
-        let mut levels = SmallVec::new();
+    /// The levels of a context, outermost first.
+    fn levels_of(&self, mut at: Context) -> Vec<Level> {
+        let mut levels = Vec::new();
         while at != ROOT {
             let (around, level) = &self.contexts[at as usize];
-            levels.push(level);
+            levels.push(level.clone());
             at = *around;
         }
         levels.reverse();
@@ -170,6 +203,23 @@ impl Contexts {
         let number = *self.numbers.entry(key.clone()).or_insert(next);
         if number == next {
             self.contexts.push(key);
+            let of = self.ancestry[around as usize];
+            self.ancestry.push(match of.depth {
+                0 => Ancestry {
+                    outer: next,
+                    second: ROOT,
+                    depth: 1,
+                },
+                1 => Ancestry {
+                    second: next,
+                    depth: 2,
+                    ..of
+                },
+                depth => Ancestry {
+                    depth: depth + 1,
+                    ..of
+                },
+            });
         }
         number
     }

@@ -1,6 +1,7 @@
 //! If, StatelessIf, Case, StatelessCase, While, StatelessWhile, PartitionedCall, StatefulPartitionedCall, FakeParam.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors, is_true};
+use thalweg_graph::flow::is_extracted;
 use thalweg_graph::op::{
     Arg, AttrDef, Calls, Effect, Gradient, arg, arg_of, args_of, attr, int_attr, list_attr,
     str_attr, type_attr,
@@ -69,7 +70,13 @@ fn call(
 }
 
 fn run_if(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    let taken = match is_true(cx.tensor(0)?)? {
+    let value = cx.tensor(0)?;
+    let taken = match is_extracted(&function(cx, "then_branch")?.name) {
+        // Switch takes a scalar.
+        true => value.to_scalar::<bool>()?,
+        false => is_true(value)?,
+    };
+    let taken = match taken {
         true => "then_branch",
         false => "else_branch",
     };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{HolderHandle, KernelError, Variable, is_true};
+use thalweg_graph::flow::is_extracted;
 use thalweg_graph::{Func, Function, Node};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
@@ -158,7 +159,13 @@ impl ProgramRun<'_> {
             condition.prepare(&values)?;
             condition.call(values.iter().flatten().cloned(), &mut goes_on)?;
             let first = goes_on.first().and_then(Option::as_ref);
-            if !is_true(first.ok_or(KernelError::Argument("a condition"))?)? {
+            let first = first.ok_or(KernelError::Argument("a condition"))?;
+            let repeats = match is_extracted(&condition.function.name) {
+                // LoopCond takes a scalar.
+                true => first.to_scalar::<bool>()?,
+                false => is_true(first)?,
+            };
+            if !repeats {
                 break;
             }
             if self.check_limits(node).is_err() {

@@ -62,7 +62,7 @@ impl Branches {
         for &id in &parts.parts[number as usize].members {
             let node = graph.node(id);
             let here = OutputId { node: id, index: 0 };
-            let outside = parts.levels(id).is_empty();
+            let outside = parts.place(id).depth == 0;
             match node.op.name {
                 SWITCH if outside => found.switches.push(id),
                 MERGE if outside => {
@@ -113,7 +113,7 @@ impl Branches {
             // The order is that of the calls.
             let used = node.inputs.iter().filter(|i| i.node == id);
             for &output in used {
-                let merges = node.op.name == MERGE && parts.levels(user).is_empty();
+                let merges = node.op.name == MERGE && parts.place(user).depth == 0;
                 let fits = match merges {
                     true => parts.is_branch_of(user, self.on),
                     false => {

@@ -68,7 +68,7 @@ impl Loop {
         let op = |id: NodeId| graph.node(id).op.name;
         let goes_on = members
             .iter()
-            .find(|&&m| op(m) == "LoopCond" && parts.levels(m).len() == 1);
+            .find(|&&m| op(m) == "LoopCond" && parts.place(m).depth == 1);
         let goes_on = OutputId {
             node: *goes_on?,
             index: 0,
@@ -86,8 +86,8 @@ impl Loop {
         let mut exits: FxHashMap<OutputId, NodeId> = FxHashMap::default();
         for &id in members {
             let node = graph.node(id);
-            let levels = parts.levels(id);
-            let place = match levels.get(1) {
+            let around = parts.place(id);
+            let place = match around.second {
                 None => Place::Condition,
                 Some(Level::Branch(on, 1)) if *on == goes_on => Place::Body,
                 Some(Level::Branch(on, _)) if *on == goes_on => Place::End,
@@ -95,7 +95,7 @@ impl Loop {
                 Some(_) => Place::Condition,
             };
             // Control flow of the loop itself; that of loops and branches inside is left to their own compilation.
-            let own = levels.len() - usize::from(place != Place::Condition) == 1;
+            let own = around.depth - u32::from(place != Place::Condition) == 1;
             match (node.op.name, place) {
                 (ENTER, Place::Condition) if own => match node.attrs.bool("is_constant") {
                     true => found.constants.push(id),
@@ -189,13 +189,10 @@ impl Loop {
     /// `true` if no value leaves the loop but by an exit.
     fn leaves_by_exits(&self, parts: &Parts<'_>, members: &[NodeId]) -> bool {
         let own = members.first().and_then(|&m| parts.part_of(m));
-        members.iter().all(|&m| {
-            self.gives(m)
-                || parts
-                    .graph
-                    .consumers(m)
-                    .all(|user| parts.part_of(user) == own)
-        })
+        let exits: FxHashSet<NodeId> = self.variables.iter().filter_map(|v| v.exit).collect();
+        let stays = |user| parts.part_of(user) == own;
+        let mut inside = members.iter().filter(|m| !exits.contains(m));
+        inside.all(|&m| parts.graph.consumers(m).all(stays))
     }
 
     /// The call that the loop becomes; `None` if a node uses a value that is not at hand. The functions have these

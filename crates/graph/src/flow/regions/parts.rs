@@ -1,13 +1,15 @@
 //! Parts of a graph with control flow: the nodes of one loop, or of the branches of one value.
 
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 use super::part_order::{PartId, PartOrder, PartSet};
 use crate::data::GraphData;
-use crate::flow::contexts::{Contexts, Level, value_of};
+use crate::flow::contexts::{Contexts, Level, Place, value_of};
 use crate::flow::ops::{MERGE, SWITCH};
 use crate::node::{NodeId, OutputId};
+
+/// The most parts of a graph that are compiled. Which depend on which takes a bit for each node and part.
+const MAX_PARTS: usize = 1024;
 
 /// The loop or value that a part belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +57,7 @@ impl<'a> Parts<'a> {
     /// The side of the branches of `on` on which an output has a value.
     pub(super) fn side(&self, on: OutputId, output: OutputId) -> Option<u32> {
         let node = self.graph.node(output.node);
-        match self.contexts.levels(output.node).first() {
+        match self.contexts.place(output.node).outer {
             Some(Level::Branch(value, side)) if *value == on => Some(*side),
             None => {
                 let decides = node.inputs.get(1).filter(|_| node.op.name == SWITCH)?;
@@ -71,12 +73,12 @@ impl<'a> Parts<'a> {
         part.is_some_and(|p| p.key == Key::Branches(on))
     }
 
-    /// The levels around a node, outermost first.
-    pub(super) fn levels(&self, node: NodeId) -> SmallVec<[&'a Level; 4]> {
-        self.contexts.levels(node)
+    /// The levels around a node.
+    pub(super) fn place(&self, node: NodeId) -> Place<'a> {
+        self.contexts.place(node)
     }
 
-    /// Assigns nodes to parts. A part is cut where a node depends on its results: the gradient of a conditional is in
+    /// Assigns nodes to parts; to none if there are too many. A part is cut where a node depends on its results: the gradient of a conditional is in
     /// the same branches as the conditional, but it comes after it.
     fn assign(&mut self) {
         // By node outside of all parts: the parts that it depends on.
@@ -107,6 +109,11 @@ impl<'a> Parts<'a> {
                 matches!(key, Key::Loop(_))
                     || !sources.any(|p| p == part || order.is_after(p, part))
             });
+            if part.is_none() && self.parts.len() == MAX_PARTS {
+                self.parts.clear();
+                self.part_of.fill(None);
+                return;
+            }
             let part = part.unwrap_or_else(|| {
                 self.parts.push(PartNodes {
                     key: key.clone(),
@@ -126,16 +133,16 @@ impl<'a> Parts<'a> {
     /// The key of the part of a node; `None` outside of all parts.
     fn key(&self, id: NodeId) -> Option<Key> {
         let node = self.graph.node(id);
-        match self.contexts.levels(id).first() {
+        match self.contexts.place(id).outer {
             Some(Level::Frame(name)) => Some(Key::Loop(name.clone())),
             Some(Level::Branch(on, _)) => Some(Key::Branches(*on)),
             Some(Level::Unknown) => None,
             None => match (node.op.name, &node.inputs[..]) {
                 (SWITCH, [_, on]) => Some(Key::Branches(value_of(self.graph, *on))),
-                (MERGE, [first, ..]) => match self.key(first.node) {
-                    Some(Key::Branches(on)) => Some(Key::Branches(on)),
-                    _ => None,
-                },
+                (MERGE, [first, ..]) => {
+                    let part = &self.parts[self.part_of(first.node)? as usize];
+                    matches!(part.key, Key::Branches(_)).then(|| part.key.clone())
+                }
                 _ => None,
             },
         }

@@ -13,6 +13,10 @@ use crate::flow::contexts::Contexts;
 use crate::node::{NodeId, OutputId};
 use crate::simplified::Simplified;
 
+/// The most levels of loops and branches that become calls in calls. The interpreter runs deeper ones: a call takes room
+/// on the thread's stack.
+const MAX_DEPTH: u32 = 16;
+
 /// A set of nodes that becomes one call.
 pub(super) struct Part {
     /// The nodes, by number.
@@ -68,6 +72,10 @@ pub(super) fn structured(simplified: &Simplified, contexts: &Contexts) -> Vec<Pa
 /// The form of a part.
 fn form(parts: &Parts<'_>, number: PartId, fetched: &FxHashSet<OutputId>) -> Form {
     let part = &parts.parts[number as usize];
+    let too_deep = |m: &NodeId| parts.place(*m).depth > MAX_DEPTH;
+    if part.members.iter().any(too_deep) {
+        return Form::Unstructured;
+    }
     let form = match &part.key {
         Key::Loop(_) => Loop::find(parts, &part.members).map(Form::Loop),
         Key::Branches(on) => Branches::find(parts, number, *on, fetched).map(Form::Branches),
