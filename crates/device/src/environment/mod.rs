@@ -64,7 +64,7 @@ pub fn print_to_stderr(line: &str) {
 /// use thalweg_tensor::Tensor;
 ///
 /// assert!(is_true(&Tensor::scalar(0.5f32))?);
-/// assert!(!is_true(&Tensor::vector(Vec::<i32>::new()))?);
+/// assert!(!is_true(&Tensor::vector::<i32>(&[]))?);
 /// # Ok::<(), thalweg_device::KernelError>(())
 /// ```
 pub fn is_true(value: &Tensor) -> Result<bool, KernelError> {
