@@ -31,7 +31,7 @@ pub(crate) const MEMORY: &str = "memory";
 /// // The initializers did not run.
 /// let error = session.step(w, []).unwrap_err();
 /// assert_eq!(error.cause, Cause::Uninitialized);
-/// assert!(error.message.contains("'w'"));
+/// assert!(error.message.contains("uninitialized value w"));
 /// # Ok(())
 /// # }
 /// ```
