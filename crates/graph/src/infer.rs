@@ -179,6 +179,18 @@ impl<'a> Infer<'a> {
         self.inputs.get(i).and_then(|f| f.held.clone())
     }
 
+    /// The number of tensors in the array behind input `i`, if it is known and does not grow.
+    pub fn count(&self, i: usize) -> Option<usize> {
+        self.inputs.get(i)?.count
+    }
+
+    /// Sets the number of tensors in the array behind output `i`, which does not grow.
+    pub fn set_count(&mut self, i: usize, count: Option<usize>) {
+        if let Some(f) = self.outputs.get_mut(i) {
+            f.count = count;
+        }
+    }
+
     /// Sets the dtype and shape of the variable behind output `i`, which is its handle or a
     /// reference to it.
     pub fn set_variable(&mut self, i: usize, dtype: DType, shape: Shape) {

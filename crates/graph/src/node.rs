@@ -145,6 +145,8 @@ pub struct Fact {
     pub variable: Option<(DType, Shape)>,
     /// For the handle of a stack or an array that is only read: the known part of the shape of its tensors.
     pub held: Option<Shape>,
+    /// For the handle of an array that does not grow: the number of its tensors, if known.
+    pub count: Option<usize>,
     /// `true` for a reference: the variable itself for an input that takes a reference, and the
     /// variable's value for any other input. These are TensorFlow's `Ref` types.
     pub reference: bool,
@@ -160,6 +162,7 @@ impl Fact {
             elements: None,
             variable: None,
             held: None,
+            count: None,
             reference: false,
         }
     }

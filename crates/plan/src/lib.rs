@@ -16,6 +16,7 @@ mod bindings;
 mod cache;
 mod collectives;
 mod compile;
+mod deferred_products;
 mod error;
 mod fusion;
 pub mod gpu_program;

@@ -103,7 +103,7 @@ impl ProgramFrame {
                 },
                 Home::Constant(t) => tensor_slot(t),
                 // Not the host's to touch.
-                Home::OnGpu(_) | Home::Sent | Home::Held => Slot::empty(s.dtype),
+                Home::OnGpu(_) | Home::Own | Home::Held => Slot::empty(s.dtype),
             };
             UnsafeCell::new(Cell { slot, held: None })
         });
@@ -145,6 +145,17 @@ impl ProgramFrame {
             cell.slot = tensor_slot(t);
         }
         cell.held = tensor;
+    }
+
+    /// Gives a slot of this plan that lies in a tensor of its own the memory of an earlier value, if it fits.
+    ///
+    /// # Safety
+    /// As [`ProgramFrame::hold`].
+    pub(crate) unsafe fn reuse(&self, slot: u32, plan: &SlotPlan, earlier: Tensor) {
+        if earlier.dtype() == plan.dtype && earlier.len() == plan.len {
+            // SAFETY: by the caller's promise.
+            unsafe { self.hold(slot, Some(earlier)) };
+        }
     }
 
     /// Allocates a tensor for a slot of this plan that lies in a tensor of its own: reuses that of the step before,

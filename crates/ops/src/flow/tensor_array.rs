@@ -283,7 +283,12 @@ pub(crate) static ARRAY: Op = Op {
             bool_attr("identical_element_shapes", false),
             str_attr("tensor_array_name", "", &[]),
         ],
-        shape: scalars,
+        shape: |cx| {
+            let size = cx.ints(0).filter(|_| !cx.attrs().bool("dynamic_size"));
+            let size = size.and_then(|s| usize::try_from(*s.first()?).ok());
+            cx.set_count(0, size);
+            scalars(cx)
+        },
         ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
@@ -319,7 +324,10 @@ pub(crate) static GRADIENT: Op = Op {
         inputs: &[HANDLE, FLOW_IN],
         outputs: &[arg_of("grad_handle", DType::Resource), FLOW_OUT],
         attrs: &[attr("source", AttrKind::Str)],
-        shape: scalars,
+        shape: |cx| {
+            cx.set_count(0, cx.count(0));
+            scalars(cx)
+        },
         ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
@@ -337,7 +345,10 @@ pub(crate) static GRADIENT_WITH_SHAPE: Op = Op {
         inputs: &[HANDLE, FLOW_IN, arg_of("shape_to_prepend", DType::I32)],
         outputs: &[arg_of("grad_handle", DType::Resource), FLOW_OUT],
         attrs: &[attr("source", AttrKind::Str)],
-        shape: scalars,
+        shape: |cx| {
+            cx.set_count(0, cx.count(0));
+            scalars(cx)
+        },
         ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
@@ -391,7 +402,12 @@ pub(crate) static SIZE: Op = Op {
         summary: "The number of an array's elements.",
         inputs: &[HANDLE, FLOW_IN],
         outputs: &[arg_of("size", DType::I32)],
-        shape: scalars,
+        shape: |cx| {
+            if let Some(size) = cx.count(0).and_then(|n| i32::try_from(n).ok()) {
+                cx.set_value(0, Tensor::scalar(size));
+            }
+            scalars(cx)
+        },
         ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {

@@ -4,7 +4,7 @@ use thalweg_device::{KernelError, Op, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{arg, arg_of, type_attr};
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::rows::{concatenated, rows, split, stacked};
 use super::tensor_array::{ARRAY_OP, FLOW_IN, FLOW_OUT, HANDLE, array, scalars, shape_attr};
@@ -17,6 +17,16 @@ pub(crate) static GATHER: Op = Op {
         inputs: &[HANDLE, arg_of("indices", DType::I32), FLOW_IN],
         outputs: &[arg("value", "dtype")],
         attrs: &[type_attr("dtype", &DType::ALL), shape_attr("element_shape")],
+        shape: |cx| {
+            let indices = cx.ranked(1, 1)?;
+            let count = indices.dims().and_then(|dims| dims[0]);
+            let row = cx.attrs().shape("element_shape");
+            let row = cx.held(0).and_then(|h| h.merge(&row)).unwrap_or(row);
+            if let Some(row) = row.dims() {
+                cx.set(0, Shape::partial([&[count], row].concat()));
+            }
+            Ok(())
+        },
         ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {

@@ -13,6 +13,7 @@ use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::{ALIGNMENT, DType};
 
+use super::emit::{MIN_KEPT_BYTES, MIN_SENT_BYTES};
 use super::uses::Uses;
 use crate::bindings::Bindings;
 use crate::error::SessionError;
@@ -138,11 +139,19 @@ impl<'a> Builder<'a> {
         mut self,
         graph: GraphData,
         order: &[NodeId],
-        uses: Uses,
+        (uses, fetched): (Uses, &[OutputId]),
     ) -> Result<Built, SessionError> {
         self.set_landings_aside(&graph)?;
         for &id in order {
             self.node(&graph, id, &uses)?;
+        }
+        // The results of a function.
+        if !self.context.path.is_empty() {
+            for output in fetched {
+                if let Some(&slot) = self.slot_of.get(output) {
+                    self.own_tensor(slot, MIN_KEPT_BYTES);
+                }
+            }
         }
         let mut waits: Vec<u32> = self.waits_for.iter().map(|w| w.len() as u32).collect();
         for (wait, instruction) in waits.iter_mut().zip(&self.instructions) {
@@ -226,7 +235,7 @@ impl<'a> Builder<'a> {
                 let action = Action::Run {
                     run: Box::new(|_| Ok(())),
                     scratch: (0, 0),
-                    sent: false,
+                    own: false,
                 };
                 let mut waits = self.after(node).to_vec();
                 self.emit(id, node, action, SmallVec::new(), slots, &mut waits, 0);
@@ -370,7 +379,7 @@ impl<'a> Builder<'a> {
         let inputs: SmallVec<[u32; 4]> = inputs.collect::<Result<_, SessionError>>()?;
         let channel = node.attrs.int("channel");
         if is_remote(node) {
-            inputs.iter().for_each(|&s| self.sent(s));
+            (inputs.iter()).for_each(|&s| self.own_tensor(s, MIN_SENT_BYTES));
             let action = Action::SendRemote { channel };
             self.emit(id, node, action, inputs, SmallVec::new(), &mut waits, 1000);
             return Ok(());

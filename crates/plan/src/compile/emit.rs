@@ -24,7 +24,9 @@ use crate::program::{Action, Home, Instruction};
 use crate::region::Region;
 
 /// Number of bytes from which on values that go to another task or rank have tensors of their own.
-const MIN_SENT_BYTES: usize = 64 << 10;
+pub(super) const MIN_SENT_BYTES: usize = 64 << 10;
+/// Number of bytes from which on values that a stack or the caller of a function keeps have tensors of their own.
+pub(super) const MIN_KEPT_BYTES: usize = 4 << 10;
 
 impl Builder<'_> {
     pub(super) fn read(
@@ -87,7 +89,7 @@ impl Builder<'_> {
         let action = Action::Run {
             scratch: scratch.map_or((0, 0), |b| (b.offset, prepared.scratch)),
             run: prepared.run,
-            sent: false,
+            own: false,
         };
         self.emit(
             id,
@@ -250,8 +252,14 @@ impl Builder<'_> {
     ) -> Result<(), SessionError> {
         let node = graph.node(id);
         let (mut waits, inputs) = (self.waits(node), self.inputs(node));
+        let keeps = node.inputs.iter().any(|i| {
+            let fact = graph.fact(*i);
+            fact.is_some_and(|f| f.dtype.is_handle())
+        });
         if node.op.effect == Effect::Collective {
-            inputs.iter().for_each(|&slot| self.sent(slot));
+            (inputs.iter()).for_each(|&slot| self.own_tensor(slot, MIN_SENT_BYTES));
+        } else if keeps {
+            (inputs.iter()).for_each(|&slot| self.own_tensor(slot, MIN_KEPT_BYTES));
         }
         let mut output_slots = SmallVec::new();
         for (i, (o, fact)) in outputs.iter().zip(&node.outputs).enumerate() {
@@ -265,19 +273,19 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Lets a large value that goes to another task or rank lie in a tensor of its own, so that it need not be
-    /// copied out of the arena.
-    pub(super) fn sent(&mut self, slot: u32) {
+    /// Lets a value of at least so many bytes lie in a tensor of its own, so that it need not be copied out of the arena:
+    /// it goes to another task or rank, to a stack, or to the caller of a function.
+    pub(super) fn own_tensor(&mut self, slot: u32, min_bytes: usize) {
         let Some(plan) = self.slots.get_mut(slot as usize) else {
             return;
         };
-        let large = plan.len.saturating_mul(plan.dtype.size()) >= MIN_SENT_BYTES;
+        let large = plan.len.saturating_mul(plan.dtype.size()) >= min_bytes;
         let writer = self.life[slot as usize].writer;
         if let (true, Home::Arena(_), Some(writer)) = (large, &plan.home, writer)
-            && let Action::Run { sent, .. } = &mut self.instructions[writer as usize].action
+            && let Action::Run { own, .. } = &mut self.instructions[writer as usize].action
         {
-            plan.home = Home::Sent;
-            *sent = true;
+            plan.home = Home::Own;
+            *own = true;
         }
     }
 

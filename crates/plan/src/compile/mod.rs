@@ -19,6 +19,7 @@ use thalweg_tensor::{Memory, Tensor};
 
 use crate::bindings::{Bindings, FindVariable};
 use crate::collectives;
+use crate::deferred_products::defer_products;
 use crate::error::SessionError;
 use crate::options::Parallel;
 use crate::order::{Accesses, order_sections, sequence};
@@ -149,6 +150,7 @@ fn planned(
     check_size(&simplified.graph, context)?;
     let moved = hosted::to_host(&mut simplified, context)?;
     if context.fuse {
+        simplified = defer_products(simplified, context);
         simplified = crate::fusion::fused(simplified, context);
     }
     let graph = &simplified.graph;
@@ -231,7 +233,8 @@ fn program(
     let uses = whole.uses(number, &graph);
     match &context.devices[device] {
         Device::Cpu(_) => {
-            Builder::new(context, device, bindings, accesses).build(graph, order, uses)
+            let builder = Builder::new(context, device, bindings, accesses);
+            builder.build(graph, order, (uses, &whole.fetched(number)))
         }
         Device::Gpu(gpu) => {
             let on = (device, gpu);

@@ -88,7 +88,7 @@ impl Program {
                 Some(Home::Constant(_)) => format!("%{s}=const"),
                 Some(Home::Staged(offset)) => format!("%{s}@host+{offset}"),
                 Some(Home::OnGpu(_)) => format!("%{s}@gpu"),
-                Some(Home::Sent) => format!("%{s}@sent"),
+                Some(Home::Own) => format!("%{s}@own"),
                 Some(Home::Held) => format!("%{s}"),
                 None => "handle".to_owned(),
             };
@@ -162,8 +162,8 @@ pub enum Home {
     OnGpu(GpuPlace),
     /// In a tensor of the plan.
     Constant(Tensor),
-    /// In a tensor of its own, which goes to another task as it is.
-    Sent,
+    /// In a tensor of its own, which leaves the step as it is: to another task, a stack or the caller of a function.
+    Own,
     /// In a tensor that the step holds: a feed, a variable's value, or one whose size is known
     /// only when it is computed.
     Held,
@@ -190,7 +190,7 @@ pub enum Action {
         /// Offset in the arena, and bytes.
         scratch: (usize, usize),
         /// `true` if an output lies in a tensor of its own.
-        sent: bool,
+        own: bool,
     },
     /// Holds the value of a variable, which must have this shape.
     Read {

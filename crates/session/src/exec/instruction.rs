@@ -90,8 +90,8 @@ impl ProgramRun<'_> {
         }
         let _updating = self.updating(instruction);
         match &instruction.action {
-            Action::Run { run, scratch, sent } => {
-                if *sent {
+            Action::Run { run, scratch, own } => {
+                if *own {
                     self.renew(instruction)?;
                 }
                 // Filled where they are: as results they would be moved.
@@ -173,7 +173,7 @@ impl ProgramRun<'_> {
     fn renew(&self, instruction: &Instruction) -> Result<(), KernelError> {
         for &slot in &instruction.outputs {
             let plan = &self.program.slots[slot as usize];
-            if let Home::Sent = plan.home {
+            if let Home::Own = plan.home {
                 // SAFETY: this instruction fills the slot, once this has been done.
                 unsafe { self.part.renew(slot, plan, self.cpu.memory())? };
             }

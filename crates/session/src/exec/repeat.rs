@@ -94,6 +94,17 @@ impl<'a> RepeatedCall<'a> {
         let Some((compiled, frame)) = &mut self.ready else {
             return Err(KernelError::Argument("a plan"));
         };
+        // Memory of earlier results, for those that lie in tensors of their own.
+        for (fetch, earlier) in compiled.plan.fetches.iter().zip(results.iter_mut()) {
+            let Some(fetch) = fetch else { continue };
+            let plan = compiled.plan.slot(fetch.program, fetch.slot);
+            if matches!(plan.home, Home::Own)
+                && let Some(earlier) = earlier.take()
+            {
+                // SAFETY: no step runs in the frame.
+                unsafe { frame.parts[fetch.program as usize].reuse(fetch.slot, plan, earlier) };
+            }
+        }
         let done = self
             .run
             .run_call(compiled, frame, &self.path, arguments, results);
@@ -102,12 +113,17 @@ impl<'a> RepeatedCall<'a> {
         done.map_err(|e| error_in_function(&self.function.name, e))
     }
 
-    /// `true` for the results of the function that are copied out of its memory.
-    fn copied(&self, result: usize) -> bool {
+    /// `true` for the results of the function that are written to memory of earlier ones.
+    fn reuses(&self, result: usize) -> bool {
         self.ready.as_ref().is_some_and(|(compiled, _)| {
             let plan = &compiled.plan;
             let fetch = plan.fetches.get(result).and_then(Option::as_ref);
-            fetch.is_some_and(|f| matches!(plan.slot(f.program, f.slot).home, Home::Arena(_)))
+            fetch.is_some_and(|f| {
+                matches!(
+                    plan.slot(f.program, f.slot).home,
+                    Home::Arena(_) | Home::Own
+                )
+            })
         })
     }
 
@@ -153,7 +169,7 @@ impl ProgramRun<'_> {
         };
         let mut values: Values = values.into_iter().map(Some).collect();
         let mut goes_on: Values = SmallVec::new();
-        // Memory of earlier values, which later ones are copied into.
+        // Memory of earlier values, for later ones.
         let mut results: Values = SmallVec::new();
         loop {
             condition.prepare(&values)?;
@@ -178,7 +194,7 @@ impl ProgramRun<'_> {
                 let kept = match computed.get(number) {
                     Some(&at) if at == i => {
                         number += 1;
-                        body.copied(number - 1)
+                        body.reuses(number - 1)
                     }
                     _ => true,
                 };

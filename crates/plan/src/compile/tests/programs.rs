@@ -191,7 +191,7 @@ fn a_large_value_for_another_task_lies_in_a_tensor_of_its_own() {
         let small = simplified(&data, &request, planner.context()).unwrap();
         let plan = compile_partial(small, planner.context()).unwrap();
         let program = &plan.programs[0];
-        assert_eq!(matches!(home(program, "y"), Home::Sent), sent, "{len}");
+        assert_eq!(matches!(home(program, "y"), Home::Own), sent, "{len}");
         // The feed arrives while the step runs, and the value leaves.
         assert_eq!(plan.arrivals.len(), 1);
         assert_eq!(
