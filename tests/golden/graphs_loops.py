@@ -171,23 +171,25 @@ golden("while_branches_v2", flow="v2")(branches)
 
 
 def weights(g):
-    """A loop over a matrix that is large enough that the products of its gradient follow the loop; no iteration, too."""
+    """A loop over a matrix that is large enough that the products of its gradient follow the loop; no iteration, too. Sums
+    in another order differ less in f64."""
     n = v1.placeholder(tf.int32, [], name="n")
     x = v1.placeholder(tf.float32, [None, 8], name="x")
     w = variable("w", [72, 64], "resource")
     b = variable("b", [64], "resource")
+    wide, rows = tf.cast(w, tf.float64), tf.cast(x, tf.float64)
 
     def body(i, state, total):
-        state = tf.tanh(tf.matmul(tf.concat([x, state], 1), w) + b)
+        state = tf.tanh(tf.matmul(tf.concat([rows, state], 1), wide) + tf.cast(b, tf.float64))
         return i + 1, state, total + tf.reduce_sum(state * state)
 
-    start = (0, tf.zeros([tf.shape(x)[0], 64]), 0.0)
+    start = (0, tf.zeros([tf.shape(x)[0], 64], tf.float64), tf.zeros([], tf.float64))
     shapes = (tf.TensorShape([]), tf.TensorShape([None, 64]), tf.TensorShape([]))
     _, state, total = tf.while_loop(lambda i, *_: i < n, body, start, shape_invariants=shapes)
     slopes = [tf.convert_to_tensor(d) for d in tf.gradients([state, total], [x, w, b])]
     g.init_variables()
-    for count, rows in ((3, 2), (1, 5), (0, 2), (20, 1)):
-        feeds = {n: i32(count), x: floats(f"weights in loops {count}", [rows, 8])}
+    for count, size in ((3, 2), (1, 5), (0, 2), (20, 1)):
+        feeds = {n: i32(count), x: floats(f"weights in loops {count}", [size, 8])}
         g.step(state, total, *slopes, feeds=feeds)
 
 

@@ -96,7 +96,10 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
             } else {
                 0
             },
-            b.count * b.lines,
+            match self.plan.prepacked {
+                true => 0,
+                false => b.count * b.lines,
+            },
         ];
         let for_a = calls * of_a / (of_a + of_b);
         let (side, (first, count)) = if call < for_a {
@@ -130,6 +133,12 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
             next: lie.step.wrapping_sub((lie.lines - 1) * lie.line),
             every: (len / (units.len() * lie.lines)).max(1),
         }
+    }
+
+    /// Copies a block of `B` into panels.
+    pub(super) fn copy_b<T: Element<Sum = S>>(&self, block: Block<'_, T>, to: &mut [S]) {
+        let all = self.count(OperandSide::B, block);
+        self.copy(block, OperandSide::B, 0..all, to);
     }
 
     /// Copies units of a block to where a whole block of that operand has room.

@@ -31,6 +31,7 @@ mod element;
 mod few_rows;
 mod fused;
 mod packed;
+mod prepacked;
 mod run;
 mod shape;
 mod task;
@@ -39,6 +40,7 @@ mod task_grid;
 mod tests;
 
 pub use element::Element;
+pub use prepacked::{gemm_pack, gemm_packed_len, gemm_prepacked};
 pub use shape::{Gemm, GemmBatch};
 
 /// The scratch that [`gemm`] needs on this many threads, in bytes.

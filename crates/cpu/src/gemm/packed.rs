@@ -25,7 +25,7 @@ pub(super) struct Next<'a, S> {
 }
 
 impl<S: Tiled + Pod + Send + Sync> Packed<'_, S> {
-    /// Goes on to the next block, and copies the rest of it, but no `A` that is read directly.
+    /// Goes on to the next block, and copies the rest of it, but no operand that is read where it lies.
     pub(super) fn turn<T: Element<Sum = S>>(
         &mut self,
         task: &GemmTask<'_, S>,
@@ -38,7 +38,11 @@ impl<S: Tiled + Pod + Send + Sync> Packed<'_, S> {
                 swap(&mut self.now[i], &mut self.next.to[i]);
             }
             let copied = take(&mut self.next.copied[i]);
-            if side == OperandSide::B || !direct {
+            let lies = match side {
+                OperandSide::A => direct,
+                OperandSide::B => task.plan.prepacked,
+            };
+            if !lies {
                 let count = task.count(side, block);
                 task.copy(block, side, copied..count, self.now[i]);
             }

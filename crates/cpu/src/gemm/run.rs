@@ -63,6 +63,8 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
             self.cols.div_ceil(tiles.cols()),
         );
         let start = self.result * self.plan.many.steps[2] + self.row * self.p.n + self.col;
+        // An operand of the next block is copied meanwhile, or at least asked for.
+        let copies = !self.plan.prepacked || (self.plan.meanwhile[0] && !direct);
         let mut next = self.block(operands, 0);
         for number in 1.. {
             let Some(block) = next else { break };
@@ -72,6 +74,10 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
             let from_a = match T::as_sums(block.a).filter(|_| direct) {
                 Some(a) => &a[self.row * self.p.k + block.at..],
                 None => &*packed.now[OperandSide::A as usize],
+            };
+            let from_b = match T::as_sums(block.b).filter(|_| self.plan.prepacked) {
+                Some(b) => &b[block.at * self.plan.padded_cols() + self.col * inner..],
+                None => &*packed.now[OperandSide::B as usize],
             };
             for tile in 0..row_tiles {
                 let (row, rows) = part(self.rows, row_tiles, tile);
@@ -91,14 +97,15 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
                         (false, false) => (a_stride, 1),
                     };
                     let call = (tile * panels + panel, row_tiles * panels);
-                    let asked = next.map(|next| (next, self.share(next, direct, call)));
+                    let asked = next.filter(|_| copies);
+                    let asked = asked.map(|next| (next, self.share(next, direct, call)));
                     let tile = Tile {
                         a: from_a[row * a_row..].as_ptr(),
                         offsets: &[0],
                         len: inner,
                         a_row,
                         a_col,
-                        b: packed.now[OperandSide::B as usize][col * inner..].as_ptr(),
+                        b: from_b[col * inner..].as_ptr(),
                         b_row: tiles.cols(),
                         c,
                         c_row,

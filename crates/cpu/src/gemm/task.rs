@@ -41,6 +41,8 @@ pub(super) struct GemmPlan<T: 'static> {
     /// Numbers of each row of a transposed `B` that are copied at once: a cache line, or, if they are widened, all of a
     /// block.
     pub turned: usize,
+    /// `true` if all of `B` lies in panels already.
+    pub prepacked: bool,
 }
 
 impl<S: Tiled> GemmPlan<S> {
@@ -77,7 +79,22 @@ impl<S: Tiled> GemmPlan<S> {
             inner: p.k.div_ceil(blocks.max(1)),
             meanwhile: rows.map(|row| several && !widened && row * size_of::<S>() >= PAGE_BYTES),
             turned: if widened { MAX_INNER } else { in_line::<S>() },
+            prepacked: false,
         }
+    }
+
+    /// The same plan for a `B` that lies in panels.
+    pub(super) fn of_prepacked(self) -> Self {
+        GemmPlan {
+            prepacked: true,
+            meanwhile: [self.meanwhile[0], false],
+            ..self
+        }
+    }
+
+    /// Columns of all panels.
+    pub(super) fn padded_cols(&self) -> usize {
+        self.panels * self.tiles.cols()
     }
 
     pub(super) fn tasks(&self) -> usize {
@@ -103,7 +120,10 @@ impl<S: Tiled> GemmPlan<S> {
         };
         [
             a_rows * self.a_stride(transpose_a),
-            self.inner * self.task_panels * self.tiles.cols(),
+            match self.prepacked {
+                true => 0,
+                false => self.inner * self.task_panels * self.tiles.cols(),
+            },
             // For types whose sums are wider, the task's part of `C`.
             self.task_rows * self.task_panels * self.tiles.cols(),
             // The lists of its epilogue, in whole panels.
@@ -161,6 +181,20 @@ impl<'a, S: Tiled + Pod + Send + Sync> GemmTask<'a, S> {
         }
     }
 
+    /// The task of all of a single result.
+    pub(super) fn whole(isa: Isa, p: &'a Gemm, plan: &'a GemmPlan<S>) -> Self {
+        GemmTask {
+            isa,
+            p,
+            plan,
+            result: 0,
+            row: 0,
+            rows: p.m,
+            col: 0,
+            cols: p.n,
+        }
+    }
+
     /// Returns block `i`: its operands, and its part of the inner dimension.
     pub(super) fn block<'m, T>(&self, [a, b]: [&'m [T]; 2], i: usize) -> Option<Block<'m, T>> {
         let GemmPlan { many, blocks, .. } = *self.plan;
@@ -172,7 +206,10 @@ impl<'a, S: Tiled + Pod + Send + Sync> GemmTask<'a, S> {
         let gemm = self.result + summed;
         Some(Block {
             a: &a[gemm * many.steps[0]..],
-            b: &b[gemm * many.steps[1]..],
+            b: match self.plan.prepacked {
+                true => b,
+                false => &b[gemm * many.steps[1]..],
+            },
             at,
             inner,
         })

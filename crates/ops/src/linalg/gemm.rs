@@ -6,12 +6,13 @@ use thalweg_cpu::thread_pool::ThreadPool;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::InferError;
 use thalweg_tensor::num_complex::Complex;
-use thalweg_tensor::{DType, Shape};
+use thalweg_tensor::{DType, Notes, Shape, Tensor};
 
 use crate::support::cpu::slice_cpu;
 use crate::support::epilogue::FusedOps;
+use thalweg_cpu::Isa;
 use thalweg_cpu::gemm;
-use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
+use thalweg_cpu::gemm::{Gemm, gemm, gemm_pack, gemm_packed_len, gemm_prepacked, gemm_scratch};
 use thalweg_cpu::number::Arithmetic;
 
 /// Dtypes with a kernel.
@@ -133,7 +134,12 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
         let epilogue = ops.epilogue::<T::Sum>(cx, &mut [])?;
         // Notes describe a whole input.
         let notes = cx.notes(1).filter(|_| batches.pairs.len() == 1);
+        let panels = notes.and_then(|notes| packed_b::<T>(cx, &shape, notes));
         for_each_gemm::<T>(cx, &batches, |a, b, c| {
+            if let Some(panels) = panels {
+                let cpu = slice_cpu(cx.cpu());
+                return gemm_prepacked(cpu, &shape, [a, panels], epilogue, c, scratch);
+            }
             gemm(
                 slice_cpu(cx.cpu()),
                 &shape,
@@ -147,6 +153,42 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
     })
     .with_scratch(scratch)
     .with_cost(cost)
+}
+
+/// A matrix in panels, kept while it is unchanged.
+struct PackedMatrix {
+    isa: Isa,
+    /// Its dimensions in the product.
+    dims: [usize; 2],
+    panels: Tensor,
+}
+
+/// A matrix that was read this often without a write is packed: by a loop, the replicas of a model, or a step that
+/// changes no parameter. Packing it costs no more than the product that packs it too.
+const READS_BEFORE_PACKING: u32 = 1;
+/// The largest matrix that is kept in panels, in bytes.
+const MAX_PACKED_BYTES: usize = 16 << 20;
+
+/// The panels of input 1, from its notes or packed now; `None` if the product needs none, or if memory is limited.
+fn packed_b<'a, T: gemm::Element + thalweg_tensor::Element>(
+    cx: &KernelCx<'a>,
+    shape: &Gemm,
+    notes: &'a Notes,
+) -> Option<&'a [T]> {
+    let len = gemm_packed_len::<T>(slice_cpu(cx.cpu()).isa, shape)?;
+    if cx.memory_is_limited() || len.saturating_mul(size_of::<T>()) > MAX_PACKED_BYTES {
+        return None;
+    }
+    let (isa, dims) = (slice_cpu(cx.cpu()).isa, [shape.k, shape.n]);
+    let kept = notes.derived(shape.transpose_b.into(), READS_BEFORE_PACKING, || {
+        let b = cx.input::<T>(1).ok()?;
+        let mut panels = cx.zeros(T::DTYPE, &[len]).ok()?;
+        let to = panels.as_mut_slice::<T>().ok()?;
+        gemm_pack(slice_cpu(cx.cpu()), shape, b, to);
+        Some(PackedMatrix { isa, dims, panels })
+    });
+    let kept = kept.filter(|kept| kept.isa == isa && kept.dims == dims)?;
+    kept.panels.as_slice::<T>().ok()
 }
 
 /// Kernel of integers, which wrap as in all integer arithmetic, and of complex numbers.

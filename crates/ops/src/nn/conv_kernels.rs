@@ -147,6 +147,9 @@ fn one_group<T: Real + Element>(
     .with_scratch(scratch)
 }
 
+/// A filter that was read this often without a write is packed.
+const READS_BEFORE_PACKING: u32 = 16;
+
 /// Packed filter that is reused while the filter is unchanged.
 struct PackedFilter {
     packing: Packing,
@@ -163,7 +166,7 @@ fn packed_filter<'a, T: Real + Element>(
     scratch: &mut [u8],
 ) -> Option<&'a [T]> {
     let notes = cx.notes(1).filter(|_| !cx.memory_is_limited())?;
-    let kept = notes.derived(|| {
+    let kept = notes.derived(0, READS_BEFORE_PACKING, || {
         let mut numbers = cx.zeros(T::DTYPE, &[packing.len()]).ok()?;
         let to = numbers.as_mut_slice::<T>().ok()?;
         conv2d_pack(slice_cpu(cx.cpu()), g, filter, to, scratch);

@@ -44,7 +44,7 @@ impl ProductSum {
         let before = argument(body, index)?;
         let after = source(graph, *body.outputs.get(index)?);
         let sum = graph.node(after.node);
-        let at = sum.inputs.iter().position(|&i| i == before)?;
+        let at = (sum.inputs.iter()).position(|&i| source(graph, i) == before)?;
         let added = *sum.inputs.get(1 - at.min(1))?;
         let product = graph.node(added.node);
         let is_sum = SUMS.contains(&sum.op.name) && sum.inputs.len() == 2 && added != before;
@@ -87,7 +87,18 @@ impl ProductSum {
         let (Some(before), Some(tested)) = (before, tested) else {
             return false;
         };
-        let only = |of: NodeId, user: NodeId| graph.consumers(of).eq([user]);
+        // The only user of a value, behind Identity nodes.
+        let only = |mut of: NodeId, user: NodeId| {
+            while let [one] = graph.consumers(of).take(2).collect::<Vec<_>>()[..]
+                && (one == user || graph.node(one).op.name == "Identity")
+            {
+                if one == user {
+                    return true;
+                }
+                of = one;
+            }
+            false
+        };
         let after = OutputId {
             node: self.sum,
             index: 0,
@@ -96,11 +107,12 @@ impl ProductSum {
             let ends = graph.consumers(n).next().is_none();
             graph.node(n).op.name == "Identity" && ends
         };
-        let results = body.outputs.iter();
+        let results: Vec<OutputId> = body.outputs.iter().map(|&o| source(graph, o)).collect();
         only(before.node, self.sum)
             && only(self.product, self.sum)
             && graph.consumers(self.sum).all(passed_on)
-            && results.filter(|&&o| source(graph, o) == after).count() == 1
+            && results.iter().filter(|&&o| o == after).count() == 1
+            && !results.contains(&before)
             && condition.body.consumers(tested.node).next().is_none()
             && !condition.outputs.contains(&tested)
     }
