@@ -104,7 +104,7 @@ def speech():
         file.setsampwidth(2)
         file.setframerate(16000)
         file.writeframes(sound.astype("<i2").tobytes())
-    write("LDC93S1.txt", "0 46797 the small bird sees a river of stone near the old tree\n".ljust(62))
+    write("LDC93S1.txt", "0 46797 the small bird sees a river near the old tree".ljust(61) + "\n")
     features = """
         import numpy as np
 

@@ -248,7 +248,11 @@ def names_of_version_1(folder):
     tf.merge_summary, tf.merge_all_summaries = v1.summary.merge, v1.summary.merge_all
     v1.train.SummaryWriter = v1.summary.FileWriter
     estimators()
-    ops.Tensor, ops.convert_to_tensor = tf.Tensor, tf.convert_to_tensor
+    ops.Tensor = tf.Tensor
+    from tensorflow.python.ops import control_flow_ops
+
+    for name in ("while_loop", "cond", "case"):
+        setattr(control_flow_ops, name, getattr(v1, name))
     for name in ("app", "gfile", "flags", "logging"):
         sys.modules["tensorflow." + name] = getattr(v1, name)
     sys.modules["tensorflow.python.platform.flags"] = v1.flags
@@ -276,6 +280,8 @@ def names_of_old_python():
     np.array = array_of_old
     sys.modules["cPickle"] = __import__("pickle")
     module("cv2")
+    module("past")
+    module("past.builtins", xrange=range)
     import sklearn.model_selection
 
     sys.modules["sklearn.cross_validation"] = sklearn.cross_validation = sklearn.model_selection

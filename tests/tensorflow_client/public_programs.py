@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Public programs of TensorFlow 1, with their sessions in TensorFlow and on a Thalweg server.
 
-usage: public_programs.py PROGRAMS [--thalweg FILE] [--only PART_OF_A_NAME ...] [--mnist FOLDER] [--out FOLDER]
+usage: public_programs.py PROGRAMS [--thalweg FILE, empty for TensorFlow alone] [--only PART_OF_A_NAME ...] [--mnist FOLDER] [--out FOLDER]
 
 PROGRAMS holds a folder for each program, by the name OWNER+REPOSITORY, at the commit that `program_list.py` says,
 and may hold `tensorflow1`, the sources of TensorFlow 1.15, for what `tf.contrib` had. A program runs in a copy of
@@ -97,9 +97,8 @@ class Server:
         self.process.wait()
 
 
-def run(program, source, target, options):
-    """The recorded runs of a program, and its error."""
-    mode = "thalweg" if target else "tensorflow"
+def run(program, source, mode, options):
+    """The recorded runs of a program, and its error: in TensorFlow, there with other kernels, or on Thalweg."""
     folder = os.path.join(options.work, program.name.replace(" ", "_"))
     shutil.rmtree(folder, ignore_errors=True)
     copy(program, source, folder)
@@ -112,6 +111,7 @@ def run(program, source, target, options):
     log_path = record[: -len("json")] + "log"
     script = os.path.join(folder, program.script)
     environment = dict(os.environ, PYTHONHASHSEED="0", PYTHONWARNINGS="ignore", OMP_NUM_THREADS="2")
+    environment["TF_ENABLE_ONEDNN_OPTS"] = "0" if mode == "control" else "1"
     environment["PYTHONPATH"] = os.pathsep.join([folder] + sys.path[1:])
     with open(log_path, "w") as log:
 
@@ -133,7 +133,7 @@ def run(program, source, target, options):
             with open(record) as file:
                 return json.load(file)
 
-        if not target:
+        if mode != "thalweg":
             return child(None)
         with open(log_path + ".server", "w") as server_log, Server(options.thalweg, folder, server_log) as address:
             return child(address)
@@ -173,8 +173,8 @@ def loss(program, runs):
     return [r["values"][name] for r in chosen], statistics.median(times[2:] or times)
 
 
-def row(program, peer, here):
-    """A row of the table, and whether the program has the same losses."""
+def row(program, peer, here, control):
+    """A row of the table; `control` gives the runs of TensorFlow without oneDNN, which rounds in other places."""
     cells = [program.name, f"`{program.repository}`", program.kind]
     if peer["error"] and not peer["runs"]:
         return cells + ["", "", "", "", "", "TensorFlow: " + peer["error"].split("\n")[0][:150]]
@@ -188,17 +188,20 @@ def row(program, peer, here):
         verdict = f"ends after {len(here['runs'])} runs: " + " ".join((here["error"] or "").split())[:200]
     elif worst["from"] is None:
         verdict = "same"
-    elif worst["first"] <= TOLERANCE:
-        verdict = f"same until run {worst['from'] - 1}"
     else:
         verdict = f"differs from run {worst['from']}, {worst['name']}"
+        if worst["first"] <= TOLERANCE:
+            verdict = f"same until run {worst['from'] - 1}"
+        other = compare(peer["runs"], control()["runs"])
+        since = f" from run {other['from']}" if other["from"] else ""
+        verdict += f"; TensorFlow without oneDNN differs by {other['all']:.1e}{since}"
     return cells + [f"{b[0]:.6g}, {b[-1]:.6g}", f"{worst['all']:.1e}", f"{ms_a:.1f} / {ms_b:.1f}", verdict]
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("programs", type=os.path.abspath)
-    parser.add_argument("--thalweg", default="target/debug/thalweg", type=os.path.abspath)
+    parser.add_argument("--thalweg", default="target/debug/thalweg", type=lambda path: path and os.path.abspath(path))
     parser.add_argument("--mnist", default=".", type=os.path.abspath)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--out", dest="work", default=os.path.join(tempfile.gettempdir(), "public_programs"))
@@ -216,9 +219,9 @@ def main():
         if not wanted or not os.path.isdir(source):
             continue
         try:
-            peer = run(program, source, False, options)
-            here = run(program, source, True, options) if peer["runs"] else peer
-            cells = row(program, peer, here)
+            peer = run(program, source, "tensorflow", options)
+            here = run(program, source, "thalweg", options) if peer["runs"] and options.thalweg else peer
+            cells = row(program, peer, here, lambda: run(program, source, "control", options))
         except ValueError as e:
             cells = [program.name, str(e)]
         total += 1
