@@ -267,3 +267,76 @@ def words_in_a_zip():
 
     with zipfile.ZipFile("text8.zip", "w") as file:
         file.writestr("text8", " ".join(sentences(20000, 6)))
+
+
+def small_images():
+    """Files with images in the form of CIFAR-10."""
+    import pickle
+
+    draw = np.random.RandomState(0)
+    os.makedirs("images/cifar-10-batches-py", exist_ok=True)
+    for name in [f"data_batch_{n}" for n in range(1, 6)] + ["test_batch"]:
+        smooth = draw.randint(0, 256, (20, 3, 4, 4)).repeat(8, 2).repeat(8, 3)
+        values = {"data": smooth.reshape(20, -1).astype(np.uint8), "labels": draw.randint(0, 10, 20).tolist()}
+        with open(f"images/cifar-10-batches-py/{name}", "wb") as file:
+            pickle.dump(values, file)
+
+
+# The part of networkx's first versions that GraphSAGE uses.
+NETWORK = '''
+import sys
+import types
+
+__version__ = "1.11"
+
+
+class Graph:
+    def __init__(self, count):
+        self.node = {n: {} for n in range(count)}
+        self.near = {n: {} for n in range(count)}
+
+    nodes = lambda self: list(self.node)
+    neighbors = lambda self, n: list(self.near[n])
+    degree = lambda self, n: len(self.near[n])
+    edges = lambda self: [(a, b) for a, near in self.near.items() for b in near if a < b]
+    __getitem__ = lambda self, n: self.near[n]
+
+
+def node_link_graph(made):
+    graph = Graph(len(made["nodes"]))
+    for n, values in enumerate(made["nodes"]):
+        graph.node[n] = values
+    for link in made["links"]:
+        a, b = link["source"], link["target"]
+        graph.near[a][b] = graph.near[b][a] = {}
+    return graph
+
+
+for name in ("networkx.readwrite", "networkx.readwrite.json_graph"):
+    sys.modules[name] = types.ModuleType(name)
+json_graph = sys.modules["networkx.readwrite.json_graph"]
+json_graph.node_link_graph = node_link_graph
+readwrite = sys.modules["networkx.readwrite"]
+readwrite.json_graph = json_graph
+'''
+
+
+def network():
+    """A graph with features and classes."""
+    import json
+
+    write("networkx.py", NETWORK)
+    draw, count = np.random.RandomState(0), 600
+    kinds = draw.randint(0, 4, count)
+    links = {(int(a), int(b)) for a, b in draw.randint(0, count, (6000, 2)) if a < b and kinds[a] == kinds[b]}
+    nodes = [{"val": n % 10 == 0, "test": n % 10 == 1} for n in range(count)]
+    made = {"nodes": nodes, "links": [{"source": a, "target": b} for a, b in sorted(links)]}
+    write("made-G.json", json.dumps(made))
+    write("made-id_map.json", json.dumps({n: n for n in range(count)}))
+    write("made-class_map.json", json.dumps({n: int(kinds[n]) for n in range(count)}))
+    np.save("made-feats.npy", draw.normal(0, 1, (count, 20)) + np.eye(4)[kinds].repeat(5, 1))
+
+
+def sampling_of_cubes():
+    """`pyDOE`, as far as it gives points, and plots that are not drawn."""
+    write("pyDOE.py", "import numpy as np\n\n\ndef lhs(n, samples):\n    return np.random.uniform(0, 1, (samples, n))\n")

@@ -26,7 +26,7 @@ class Program:
     # The fetch that is its loss.
     loss: str = "(?i)loss|cost"
     # Seconds.
-    limit: int = 300
+    limit: int = 600
 
 
 PROGRAMS = [
@@ -297,5 +297,36 @@ PROGRAMS = [
         "tf.estimator, convolution, input queue",
         "tensorflow/examples/tutorials/layers/cnn_mnist.py",
         patches=(("tensorflow/examples/tutorials/layers/cnn_mnist.py", "/tmp/mnist_convnet_model", "model"),),
+    ),
+    Program(
+        "PixelCNN++",
+        "openai/pixel-cnn",
+        "bbc15688dd37934a12c2759cf2b34975e15901d9",
+        "autoregressive images, weight norm, moving averages",
+        "train.py",
+        data=data_of.small_images,
+        arguments=("--data_dir=images", "--save_dir=save", "--nr_resnet=1", "--nr_filters=8", "--nr_logistic_mix=2", "--batch_size=2", "--init_batch_size=2", "--nr_gpu=1"),
+        patches=(("data/cifar10_data.py", "10000,3,32,32", "-1,3,32,32"), ("train.py", "/gpu:", "/cpu:")),
+        steps=6,
+        loss=".",
+    ),
+    Program(
+        "GraphSAGE",
+        "williamleif/GraphSAGE",
+        "a0fdef95dca7b456dab01cb35034717c8b6dd017",
+        "sampled neighbours, aggregators",
+        "graphsage/supervised_train.py",
+        data=data_of.network,
+        arguments=("--train_prefix=made", "--batch_size=64", "--samples_1=10", "--samples_2=5", "--dim_1=32", "--dim_2=32"),
+    ),
+    Program(
+        "PINN",
+        "maziarraissi/PINNs",
+        "932f50a2d8ef4e80d1456bbae6887a73ff5166ef",
+        "second derivatives, L-BFGS of SciPy",
+        "appendix/continuous_time_inference (Burgers)/Burgers.py",
+        folder="appendix/continuous_time_inference (Burgers)",
+        data=data_of.sampling_of_cubes,
+        patches=(("appendix/continuous_time_inference (Burgers)/Burgers.py", "N_f = 10000", "N_f = 500"), ("Utilities/plotting.py", "^mpl.rcParams.update.*", "")),
     ),
 ]
