@@ -266,7 +266,8 @@ def words_in_a_zip():
     import zipfile
 
     with zipfile.ZipFile("text8.zip", "w") as file:
-        file.writestr("text8", " ".join(sentences(20000, 6)))
+        rare = np.random.RandomState(0).zipf(1.3, 50000) % 1000
+        file.writestr("text8", " ".join(f"word{n}" for n in rare))
 
 
 def small_images():
@@ -274,11 +275,11 @@ def small_images():
     import pickle
 
     draw = np.random.RandomState(0)
-    os.makedirs("images/cifar-10-batches-py", exist_ok=True)
+    os.makedirs("images/cifar-10-python/cifar-10-batches-py", exist_ok=True)
     for name in [f"data_batch_{n}" for n in range(1, 6)] + ["test_batch"]:
         smooth = draw.randint(0, 256, (20, 3, 4, 4)).repeat(8, 2).repeat(8, 3)
         values = {"data": smooth.reshape(20, -1).astype(np.uint8), "labels": draw.randint(0, 10, 20).tolist()}
-        with open(f"images/cifar-10-batches-py/{name}", "wb") as file:
+        with open(f"images/cifar-10-python/cifar-10-batches-py/{name}", "wb") as file:
             pickle.dump(values, file)
 
 
@@ -331,12 +332,16 @@ def network():
     links = {(int(a), int(b)) for a, b in draw.randint(0, count, (6000, 2)) if a < b and kinds[a] == kinds[b]}
     nodes = [{"val": n % 10 == 0, "test": n % 10 == 1} for n in range(count)]
     made = {"nodes": nodes, "links": [{"source": a, "target": b} for a, b in sorted(links)]}
-    write("made-G.json", json.dumps(made))
-    write("made-id_map.json", json.dumps({n: n for n in range(count)}))
-    write("made-class_map.json", json.dumps({n: int(kinds[n]) for n in range(count)}))
-    np.save("made-feats.npy", draw.normal(0, 1, (count, 20)) + np.eye(4)[kinds].repeat(5, 1))
+    write("made/net-G.json", json.dumps(made))
+    write("made/net-id_map.json", json.dumps({n: n for n in range(count)}))
+    write("made/net-class_map.json", json.dumps({n: int(kinds[n]) for n in range(count)}))
+    np.save("made/net-feats.npy", draw.normal(0, 1, (count, 20)) + np.eye(4)[kinds].repeat(5, 1))
 
 
 def sampling_of_cubes():
     """`pyDOE`, as far as it gives points, and plots that are not drawn."""
     write("pyDOE.py", "import numpy as np\n\n\ndef lhs(n, samples):\n    return np.random.uniform(0, 1, (samples, n))\n")
+
+
+def without(folder):
+    return lambda: shutil.rmtree(folder)

@@ -106,8 +106,9 @@ PROGRAMS = [
         "78be1a24697935fc39a3a8cf59a6632264afade7",
         "super resolution",
         "main.py",
+        arguments=("--batch_size=32",),
         # Its own checkpoint is of the first format, which Thalweg does not read.
-        arguments=("--batch_size=32", "--checkpoint_dir=fresh"),
+        data=data_of.without("checkpoint/srcnn_21"),
     ),
     Program(
         "end-to-end memory network",
@@ -179,7 +180,7 @@ PROGRAMS = [
         "e2b52fb6309851b14765290e8a972ccac09f1bec",
         "text, policy gradient, TensorArray loops, Python 2",
         "sequence_gan.py",
-        patches=(("sequence_gan.py", "generated_num = 10000", "generated_num = 128"), ("sequence_gan.py", "PRE_EPOCH_NUM = 120", "PRE_EPOCH_NUM = 2")),
+        patches=(("sequence_gan.py", "generated_num = 10000", "generated_num = 128"), ("sequence_gan.py", "PRE_EPOCH_NUM = 120", "PRE_EPOCH_NUM = 2"), ("sequence_gan.py", r"range\(50\)", "range(1)"), ("sequence_gan.py", r"target_params.pkl'\)", "target_params_py3.pkl', 'rb')")),
     ),
     Program(
         "CTC",
@@ -265,7 +266,7 @@ PROGRAMS = [
         "tensorflow/nmt",
         "0be864257a76c151eef20ea689755f08bc1faf4e",
         "GRU or LSTM with attention, tf.data, lookup tables",
-        "nmt/nmt.py",
+        "nmt.nmt",
         data=data_of.pairs_of_sentences,
         arguments=("--src=a", "--tgt=b", "--vocab_prefix=text/vocab", "--train_prefix=text/train", "--dev_prefix=text/dev", "--test_prefix=text/test", "--out_dir=out", "--num_units=32", "--attention=scaled_luong", "--num_train_steps=40", "--steps_per_stats=1", "--batch_size=16"),
     ),
@@ -317,7 +318,7 @@ PROGRAMS = [
         "sampled neighbours, aggregators",
         "graphsage/supervised_train.py",
         data=data_of.network,
-        arguments=("--train_prefix=made", "--batch_size=64", "--samples_1=10", "--samples_2=5", "--dim_1=32", "--dim_2=32"),
+        arguments=("--train_prefix=made/net", "--batch_size=64", "--samples_1=10", "--samples_2=5", "--dim_1=32", "--dim_2=32"),
     ),
     Program(
         "PINN",

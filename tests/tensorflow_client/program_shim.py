@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A TensorFlow 1 program under TensorFlow 2, with its sessions recorded.
 
-usage: program_shim.py SETTINGS.json SCRIPT [ARGUMENT ...]
+usage: program_shim.py SETTINGS.json SCRIPT_OR_MODULE [ARGUMENT ...]
 
 `public_programs.py` starts this file. The settings: `target`, where sessions go (none: this process), `steps`,
 after how many recorded runs the program ends, `record`, the file of the record, and `mnist`, a folder.
@@ -29,6 +29,15 @@ from tensorflow.python.framework import ops
 
 v1 = tf.compat.v1
 SEED = 1234
+
+
+def leaves(structure):
+    """All values in a structure of fetches or of what they gave."""
+    if isinstance(structure, dict):
+        structure = list(structure.values())
+    if isinstance(structure, (list, tuple)):
+        return [leaf for part in structure for leaf in leaves(part)]
+    return [structure]
 
 
 class Recorder:
@@ -68,13 +77,13 @@ class Recorder:
         np.random.seed(SEED)
 
     def note(self, fetches, result, seconds):
-        names = [getattr(f, "name", str(f)) for f in tf.nest.flatten(fetches)]
-        found = tf.nest.flatten(result)
+        names = [getattr(f, "name", str(f)) for f in leaves(fetches)]
+        found = leaves(result)
         if len(names) != len(found):
             names = [f"fetch {n}" for n in range(len(found))]
         values = {}
         for name, value in zip(names, found):
-            value = np.asarray(value)
+            value = np.asarray(value if isinstance(value, (np.ndarray, np.generic, float)) else 0)
             if value.dtype.kind == "f" and value.size:
                 # An array counts by the mean of what it holds.
                 wide = value.astype(np.float64)
@@ -101,12 +110,13 @@ def main():
     stand_ins.mnist(settings["mnist"])
     recorder = Recorder(settings)
     recorder.install()
-    script = os.path.abspath(sys.argv[2])
     sys.argv = sys.argv[2:]
-    sys.path[:1] = [os.path.dirname(script), os.getcwd()]
+    script = sys.argv[0]
+    is_file = script.endswith(".py")
+    sys.path[:1] = [os.path.dirname(script) if is_file else "", os.getcwd()]
     error = None
     try:
-        runpy.run_path(script, run_name="__main__")
+        (runpy.run_path if is_file else runpy.run_module)(script, run_name="__main__")
     except BaseException as e:
         import traceback
 

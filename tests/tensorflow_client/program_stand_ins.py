@@ -5,6 +5,7 @@ import collections
 import gzip
 import importlib
 import inspect
+import json
 import os
 import struct
 import sys
@@ -49,6 +50,9 @@ class HParams:
     def values(self):
         return dict(self.__dict__)
 
+    def to_json(self, **named):
+        return json.dumps(self.__dict__, **named)
+
     def parse(self, text):
         for part in filter(None, text.split(",")):
             name, value = part.split("=")
@@ -71,14 +75,16 @@ def contrib(folder):
     module(root + ".layers.python.layers", layers)
     module(root + ".layers.python.layers.layers", layers)
     sys.modules[root + ".slim"] = sys.modules[root].slim = slim
-    cells = module(root + ".rnn", v1.nn.rnn_cell, static_rnn=v1.nn.static_rnn, _Linear=None)
+    cells = module(root + ".rnn", v1.nn.rnn_cell, static_rnn=v1.nn.static_rnn)
     cells.static_bidirectional_rnn = v1.nn.static_bidirectional_rnn
     module(root + ".rnn.python")
     module(root + ".rnn.python.ops")
-    module(root + ".rnn.python.ops.core_rnn_cell", cells)
     learn = module(root + ".learn", ModeKeys=types.SimpleNamespace(TRAIN="train", EVAL="eval", INFER="infer"))
     learn.datasets = module(root + ".learn.datasets")
     module(root + ".training", HParams=HParams)
+    from tensorflow.python.util import nest as inner
+
+    inner.is_sequence = inner.is_nested
     nest = module(root + ".framework.nest", tf.nest, is_sequence=tf.nest.is_nested)
     module(root + ".framework", slim, nest=nest, arg_scope=slim.arg_scope, add_arg_scope=slim.add_arg_scope)
     module(root + ".framework.python")
@@ -88,6 +94,8 @@ def contrib(folder):
     module(root + ".signal", v1.signal)
     module(root + ".lookup", v1.lookup)
     module(root + ".metrics", v1.metrics)
+    for part in (".tensorboard", ".tensorboard.plugins", ".tensorboard.plugins.projector"):
+        module(root + part)
     from tensorflow.python.ops import data_flow_ops
 
     module(root + ".staging", StagingArea=data_flow_ops.StagingArea)
@@ -98,10 +106,16 @@ def contrib(folder):
         module(root + ".util", loader=types.SimpleNamespace(load_op_library=lambda path: None))
         module(root + ".seq2seq.ops", gen_beam_search_ops=types.SimpleNamespace(gather_tree=None))
         parts = ("learn", "learn.python", "learn.python.learn", "learn.python.learn.preprocessing")
-        for part in parts + ("framework.python.framework",):
+        for part in parts + ("framework.python.framework", "rnn.python.ops", "opt.python", "opt.python.training"):
             made = sys.modules.get(f"{root}.{part}") or module(f"{root}.{part}")
             made.__path__ = [os.path.join(folder, *part.split("."))]
         learn.preprocessing = importlib.import_module(root + ".learn.python.learn.preprocessing.text")
+        module(root + ".opt").__path__ = [os.path.join(folder, "opt")]
+        scipy = importlib.import_module(root + ".opt.python.training.external_optimizer")
+        sys.modules[root].opt.ScipyOptimizerInterface = scipy.ScipyOptimizerInterface
+        more = importlib.import_module(root + ".rnn.python.ops.core_rnn_cell")
+        for name in ("InputProjectionWrapper", "OutputProjectionWrapper", "EmbeddingWrapper"):
+            setattr(cells, name, getattr(more, name))
 
     def missing(name):
         return importlib.import_module(f"{root}.{name}")
@@ -134,7 +148,7 @@ def estimators():
     try:
         import tensorflow_estimator.python.estimator.api._v1.estimator as estimator
 
-        tf.estimator = v1.estimator = estimator
+        tf.estimator = v1.estimator = v1.compat.v1.estimator = estimator
     except ImportError:
         pass
 
@@ -190,6 +204,7 @@ def names_of_old_python():
     for name, now in {"int": int, "float": float, "bool": bool, "object": object, "str": str}.items():
         setattr(np, name, now)
     np.product, np.float_, np.unicode_ = np.prod, np.float64, np.str_
+    np.lib.pad = np.pad
     array = np.array
 
     def array_of_old(values, *arguments, **named):

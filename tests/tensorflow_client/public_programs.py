@@ -109,7 +109,7 @@ def run(program, source, mode, options):
     settings = {"target": None, "steps": program.steps, "record": record, "mnist": options.mnist}
     settings["contrib"] = contrib if os.path.isdir(contrib) else None
     log_path = record[: -len("json")] + "log"
-    script = os.path.join(folder, program.script)
+    script = os.path.join(folder, program.script) if program.script.endswith(".py") else program.script
     environment = dict(os.environ, PYTHONHASHSEED="0", PYTHONWARNINGS="ignore", OMP_NUM_THREADS="2")
     environment["TF_ENABLE_ONEDNN_OPTS"] = "0" if mode == "control" else "1"
     environment["PYTHONPATH"] = os.pathsep.join([folder] + sys.path[1:])
