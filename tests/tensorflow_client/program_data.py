@@ -11,7 +11,9 @@ import wave
 
 import numpy as np
 
-WORDS = "the a small large red old bird tree river stone sees finds likes has near over and with in of".split()
+WORDS = (
+    "the a small large red old bird tree river stone sees finds likes has near over and with in of".split()
+)
 
 
 def folder_of(path):
@@ -98,7 +100,9 @@ def speech():
     """A recording and its transcript, with the sizes that the program looks for."""
     samples = (93638 - 44) // 2
     t = np.arange(samples) / 16000
-    sound = np.sin(2 * np.pi * (200 + 300 * np.sin(3 * t)) * t) * 8000 + np.random.RandomState(1).normal(0, 300, samples)
+    sound = np.sin(2 * np.pi * (200 + 300 * np.sin(3 * t)) * t) * 8000 + np.random.RandomState(1).normal(
+        0, 300, samples
+    )
     with wave.open("LDC93S1.wav", "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
@@ -152,7 +156,7 @@ def reviews():
 
 
 # Pendulum, as the classic control problem has it, for programs that import gym.
-GYM = '''
+GYM = """
 import types
 import numpy as np
 
@@ -192,7 +196,7 @@ class Pendulum:
 
 def make(name):
     return Pendulum()
-'''
+"""
 
 
 def pendulum(folder):
@@ -209,7 +213,9 @@ def records_of_images():
             for file in sorted(os.listdir(f"images_{name}")):
                 with open(os.path.join(f"images_{name}", file), "rb") as image:
                     values = {"image/file_name": file.encode(), "image/encoded_image": image.read()}
-                kinds = {k: tf.train.Feature(bytes_list=tf.train.BytesList(value=[v])) for k, v in values.items()}
+                kinds = {
+                    k: tf.train.Feature(bytes_list=tf.train.BytesList(value=[v])) for k, v in values.items()
+                }
                 out.write(tf.train.Example(features=tf.train.Features(feature=kinds)).SerializeToString())
 
 
@@ -284,7 +290,7 @@ def small_images():
 
 
 # The part of networkx's first versions that GraphSAGE uses.
-NETWORK = '''
+NETWORK = """
 import sys
 import types
 
@@ -319,7 +325,7 @@ json_graph = sys.modules["networkx.readwrite.json_graph"]
 json_graph.node_link_graph = node_link_graph
 readwrite = sys.modules["networkx.readwrite"]
 readwrite.json_graph = json_graph
-'''
+"""
 
 
 def network():
@@ -340,7 +346,10 @@ def network():
 
 def sampling_of_cubes():
     """`pyDOE`, as far as it gives points, and plots that are not drawn."""
-    write("pyDOE.py", "import numpy as np\n\n\ndef lhs(n, samples):\n    return np.random.uniform(0, 1, (samples, n))\n")
+    write(
+        "pyDOE.py",
+        "import numpy as np\n\n\ndef lhs(n, samples):\n    return np.random.uniform(0, 1, (samples, n))\n",
+    )
 
 
 def without(folder):

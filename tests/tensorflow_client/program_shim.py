@@ -47,7 +47,11 @@ class Recorder:
         self.settings, self.runs = settings, []
 
     def install(self):
-        graph_init, session_init, run = ops.Graph.__init__, client.BaseSession.__init__, client.BaseSession.run
+        graph_init, session_init, run = (
+            ops.Graph.__init__,
+            client.BaseSession.__init__,
+            client.BaseSession.run,
+        )
 
         def new_graph(graph, *arguments, **named):
             graph_init(graph, *arguments, **named)

@@ -68,9 +68,7 @@ def contrib(folder):
     root = "tensorflow.contrib"
     module(root)
     initializers = {"xavier_initializer_conv2d": slim.initializers.xavier_initializer}
-    layers = module(
-        root + ".layers", slim.layers, slim.initializers, slim.regularizers, slim, **initializers
-    )
+    layers = module(root + ".layers", slim.layers, slim.initializers, slim.regularizers, slim, **initializers)
     module(root + ".layers.python")
     module(root + ".layers.python.layers", layers)
     module(root + ".layers.python.layers.layers", layers)
@@ -106,10 +104,18 @@ def contrib(folder):
         module(root + ".util", loader=types.SimpleNamespace(load_op_library=lambda path: None))
         module(root + ".seq2seq.ops", gen_beam_search_ops=types.SimpleNamespace(gather_tree=None))
         parts = ("learn", "learn.python", "learn.python.learn", "learn.python.learn.preprocessing")
-        for part in parts + ("framework.python.framework", "rnn.python.ops", "opt.python", "opt.python.training"):
+        for part in parts + (
+            "framework.python.framework",
+            "rnn.python.ops",
+            "opt.python",
+            "opt.python.training",
+        ):
             made = sys.modules.get(f"{root}.{part}") or module(f"{root}.{part}")
             made.__path__ = [os.path.join(folder, *part.split("."))]
         learn.preprocessing = importlib.import_module(root + ".learn.python.learn.preprocessing.text")
+        # Decoders ask for a layer of TensorFlow's own; programs have those of Keras.
+        base = importlib.import_module("tensorflow.python.layers.base")
+        base.Layer = (base.Layer, v1.layers.Layer)
         module(root + ".opt").__path__ = [os.path.join(folder, "opt")]
         scipy = importlib.import_module(root + ".opt.python.training.external_optimizer")
         sys.modules[root].opt.ScipyOptimizerInterface = scipy.ScipyOptimizerInterface
@@ -138,8 +144,15 @@ def estimators():
 
     exports.ESTIMATOR_API_NAME = "estimator"
     for names in (exports.API_ATTRS, exports.API_ATTRS_V1):
-        names["estimator"] = names["tensorflow"]._replace(names="_estimator_names", constants="_estimator_constants")
-    gone = ("distribute.estimator_training", "tpu.tpu_embedding", "tpu.session_support", "tpu.tpu_embedding_gradient")
+        names["estimator"] = names["tensorflow"]._replace(
+            names="_estimator_names", constants="_estimator_constants"
+        )
+    gone = (
+        "distribute.estimator_training",
+        "tpu.tpu_embedding",
+        "tpu.session_support",
+        "tpu.tpu_embedding_gradient",
+    )
     for name in gone:
         name = "tensorflow.python." + name
         parent, _, last = name.rpartition(".")
@@ -187,7 +200,7 @@ def names_of_version_1(folder):
     ops.Tensor = tf.Tensor
     from tensorflow.python.ops import control_flow_ops
 
-    for name in ("while_loop", "cond", "case"):
+    for name in ("while_loop", "cond", "case", "Assert"):
         setattr(control_flow_ops, name, getattr(v1, name))
     for name in ("app", "gfile", "flags", "logging"):
         sys.modules["tensorflow." + name] = getattr(v1, name)
@@ -205,6 +218,9 @@ def names_of_old_python():
         setattr(np, name, now)
     np.product, np.float_, np.unicode_ = np.prod, np.float64, np.str_
     np.lib.pad = np.pad
+    np.cast = collections.defaultdict(
+        lambda: np.asarray, {t: t for t in (np.float32, np.float64, np.int32, np.int64)}
+    )
     array = np.array
 
     def array_of_old(values, *arguments, **named):
@@ -238,7 +254,9 @@ def names_of_old_python():
 
     def resize(values, size, interp="bilinear"):
         size = (size, size) if np.isscalar(size) else size
-        return np.asarray(PIL.Image.fromarray(np.uint8(values)).resize((size[1], size[0]), PIL.Image.BILINEAR))
+        return np.asarray(
+            PIL.Image.fromarray(np.uint8(values)).resize((size[1], size[0]), PIL.Image.BILINEAR)
+        )
 
     import scipy.sparse.linalg
 

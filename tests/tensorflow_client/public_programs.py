@@ -135,7 +135,9 @@ def run(program, source, mode, options):
 
         if mode != "thalweg":
             return child(None)
-        with open(log_path + ".server", "w") as server_log, Server(options.thalweg, folder, server_log) as address:
+        with open(log_path + ".server", "w") as server_log, Server(
+            options.thalweg, folder, server_log
+        ) as address:
             return child(address)
 
 
@@ -201,7 +203,9 @@ def row(program, peer, here, control):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("programs", type=os.path.abspath)
-    parser.add_argument("--thalweg", default="target/debug/thalweg", type=lambda path: path and os.path.abspath(path))
+    parser.add_argument(
+        "--thalweg", default="target/debug/thalweg", type=lambda path: path and os.path.abspath(path)
+    )
     parser.add_argument("--mnist", default=".", type=os.path.abspath)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--out", dest="work", default=os.path.join(tempfile.gettempdir(), "public_programs"))
