@@ -135,6 +135,10 @@ def sums(s):
         union = at([0, 1], [0, 3], [1, 1], [2, 0], [2, 2])
         s.case("SparseAddGrad", f"{name}", backprop_val_grad=rnd(ANY[name], [5], 0, 3), a_indices=a[0], b_indices=b[0], sum_indices=union)
         s.case("SparseAddGrad", f"{name}_less", backprop_val_grad=rnd(ANY[name], [2], 0, 3), a_indices=a[0], b_indices=b[0], sum_indices=union[2:4])
+        # Out of order, as a graph's edges are that are sorted by their ends.
+        mixed = at([2, 1], [0, 3], [1, 0], [0, 1])
+        for label, other in (("", mixed), ("_some", mixed[1:3])):
+            s.case("SparseAddGrad", f"{name}_out_of_order{label}", backprop_val_grad=rnd(ANY[name], [4], 0, 3), a_indices=mixed, b_indices=other, sum_indices=mixed)
     for name in NUMBERS:
         a, b = matrix(ANY[name]), (at([0, 3], [1, 1], [2, 2]), matrix(ANY[name], 3)[1], sizes(3, 4))
         given = dict(zip(("a_indices", "a_values", "a_shape", "b_indices", "b_values", "b_shape"), a + b))

@@ -209,29 +209,40 @@ fn add_grad<T: Arithmetic>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError
             dy.len()
         )));
     }
-    let gradient = |i: usize| {
-        let (own, indices) = (cx.tensor(i)?.dims(), cx.slice::<i64>(i)?);
-        if own[1] != rank {
-            return Err(invalid(format!(
-                "The inner dimensions of a_indices, b_indices and sum_indices must match: {} and {rank}",
-                own[1]
-            )));
-        }
-        let mut grad = cx.zeros(T::DTYPE, &[own[0]])?;
-        let (mut at, mut stop) = (0, cx.stop_check());
-        for (entry, to) in grad.as_mut_slice::<T>()?.iter_mut().enumerate() {
-            stop.tick()?;
-            let index = &indices[entry * rank..][..rank];
-            while at < count && &sums[at * rank..][..rank] < index {
-                at += 1;
+    let own = [cx.tensor(1)?.dims(), cx.tensor(2)?.dims()];
+    if let Some(other) = own.iter().find(|dims| dims[1] != rank) {
+        return Err(invalid(format!(
+            "The inner dimensions of a_indices, b_indices and sum_indices must match: {} and {rank}",
+            other[1]
+        )));
+    }
+    let indices = [cx.slice::<i64>(1)?, cx.slice::<i64>(2)?];
+    let mut grads = [
+        cx.zeros(T::DTYPE, &[own[0][0]])?,
+        cx.zeros(T::DTYPE, &[own[1][0]])?,
+    ];
+    let [a, b] = &mut grads;
+    let mut to = [a.as_mut_slice::<T>()?, b.as_mut_slice::<T>()?];
+    // One walk along the sum, as the sum's own: entries that are out of order in both tensors find theirs.
+    let (mut at, mut entry, mut stop) = (0, [0; 2], cx.stop_check());
+    while at < count && (entry[0] < to[0].len() || entry[1] < to[1].len()) {
+        stop.tick()?;
+        let sum = &sums[at * rank..][..rank];
+        let mut passed = true;
+        for i in 0..2 {
+            if entry[i] == to[i].len() {
+                continue;
             }
-            if at < count && &sums[at * rank..][..rank] == index {
-                *to = dy[at];
+            match indices[i][entry[i] * rank..][..rank].cmp(sum) {
+                Ordering::Equal => to[i][entry[i]] = dy[at],
+                Ordering::Less => passed = false,
+                Ordering::Greater => continue,
             }
+            entry[i] += 1;
         }
-        Ok(grad)
-    };
-    Ok(vec![gradient(1)?, gradient(2)?])
+        at += usize::from(passed);
+    }
+    Ok(grads.into())
 }
 
 const PAIR: &[Arg] = &[
