@@ -229,7 +229,9 @@ def tags():
     draw = np.random.RandomState(0)
     lines = [" ".join([word, *(f"{v:.3f}" for v in draw.normal(0, 0.3, 300))]) for word in words]
     write("data/glove.6B/glove.6B.300d.txt", "\n".join(lines) + "\n")
-    subprocess.run([sys.executable, "build_data.py"], check=True, stdout=subprocess.DEVNULL)
+    # The order of words in its sets.
+    fixed = dict(os.environ, PYTHONHASHSEED="0")
+    subprocess.run([sys.executable, "build_data.py"], check=True, env=fixed, stdout=subprocess.DEVNULL)
 
 
 def translations():
