@@ -8,6 +8,7 @@ mod dense_elementwise;
 mod dense_matmul;
 mod edit_distance;
 mod fill_empty_rows;
+mod ragged_cross;
 mod reduce;
 mod reorder_reshape;
 mod serialized_sparse;
@@ -55,6 +56,7 @@ pub(crate) static OPS: &[&Op] = &[
     &cross::CROSS,
     &cross::CROSS_V2,
     &cross::CROSS_HASHED,
+    &ragged_cross::RAGGED,
     &tensors_map::ADD_ONE,
     &tensors_map::ADD_MANY,
     &tensors_map::TAKE_MANY,
