@@ -16,7 +16,7 @@ mod file_datasets;
 mod functions;
 mod groups;
 mod immutable_const;
-mod index_shuffle;
+pub(crate) mod index_shuffle;
 mod interleave;
 mod iterator;
 mod iterator_ops;
