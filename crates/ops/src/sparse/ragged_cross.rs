@@ -100,7 +100,7 @@ fn row_starts(
     let ascend = splits.first() == Some(&0) && splits.is_sorted();
     if !ascend || splits.last() != Some(&(values.len() as i64)) {
         return Err(invalid(format!(
-            "Invalid RaggedTensor: row splits at input {i} must ascend from 0 to {}, the number of values",
+            "Invalid ragged splits: those at input {i} must ascend from 0 to {}, the number of values",
             values.len()
         )));
     }
@@ -116,7 +116,14 @@ fn batch(cx: &TensorCx<'_>, inputs: &Inputs, first: Option<char>) -> Result<usiz
     let rows = |i: usize| Ok::<_, KernelError>(cx.tensor(i)?.dims().first().copied());
     let batch = match first {
         None => Some(0),
-        Some('R') => rows(inputs.splits(0))?.and_then(|n| n.checked_sub(1)),
+        Some('R') => match rows(inputs.splits(0))? {
+            Some(0) => {
+                return Err(invalid(
+                    "Invalid ragged splits: they must have one number or more",
+                ));
+            }
+            ends => ends.map(|ends| ends - 1),
+        },
         Some('S') => {
             let shape = cx.slice::<i64>(inputs.sparse(0)[2])?.first();
             shape.and_then(|&n| usize::try_from(n).ok())

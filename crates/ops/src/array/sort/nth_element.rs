@@ -63,13 +63,16 @@ pub(crate) static NTH_ELEMENT: Op = Op {
                 });
             };
             if let Some(n) = n {
-                let within = usize::try_from(n).is_ok_and(|n| last.is_none_or(|d| n < d));
-                if !within {
-                    let rows = cx.shape(0);
-                    return Err(invalid_value(
-                        1,
-                        format!("there is no place {n} in rows of {rows}"),
-                    ));
+                let Ok(place) = usize::try_from(n) else {
+                    let reason = format!("n must be non-negative but is {n}");
+                    return Err(invalid_value(1, reason));
+                };
+                if last.is_some_and(|d| place >= d) {
+                    let reason = format!(
+                        "Input must have last dimension > n = {n}, and has shape {}",
+                        cx.shape(0)
+                    );
+                    return Err(invalid_value(1, reason));
                 }
             }
             let shape = Shape::partial(rows.iter().copied());
