@@ -58,6 +58,21 @@ def csr(dense):
     return raw.DenseToCSRSparseMatrix(dense_input=dense, indices=tf.where(tf.not_equal(dense, 0)))
 
 
+def fed(name, dims, dtype):
+    """A dense tensor with zeros in it, and its feed: of complex numbers, the two parts."""
+    value = matrix(name, dims, dtype)
+    if not dtype.is_complex:
+        x = v1.placeholder(dtype, dims, name=f"x_{dtype.name}_{len(dims)}")
+        return x, {x: value}
+    parts = v1.placeholder(dtype.real_dtype, [2, *dims], name=f"x_{dtype.name}_{len(dims)}")
+    return tf.complex(parts[0], parts[1]), {parts: np.stack([value.real, value.imag])}
+
+
+def plain(tensors):
+    """Tensors without complex numbers: the parts of these."""
+    return [tf.stack([tf.math.real(t), tf.math.imag(t)]) if t.dtype.is_complex else t for t in tensors]
+
+
 TYPES = (tf.float32, tf.float64, tf.complex64, tf.complex128)
 
 
@@ -66,17 +81,16 @@ def sparse_matrices(g):
     """Sparse matrices of sparse and dense tensors, their parts, and products with dense matrices."""
     for dtype in TYPES:
         for dims in ([4, 5], [3, 2, 4]):
-            name = f"{dtype.name} {len(dims)}"
-            x = v1.placeholder(dtype, dims, name=f"x_{dtype.name}_{len(dims)}")
-            given = {x: matrix(name, dims, dtype)}
+            x, given = fed(f"{dtype.name} {len(dims)}", dims, dtype)
             a = csr(x)
             parts = raw.CSRSparseMatrixToSparseTensor(sparse_matrix=a, type=dtype)
             again = raw.SparseTensorToCSRSparseMatrix(indices=parts.indices, values=parts.values, dense_shape=parts.dense_shape)
             dense = lambda m: raw.CSRSparseMatrixToDense(sparse_input=m, type=dtype)
             arrays = raw.CSRSparseMatrixComponents(csr_sparse_matrix=again, index=len(dims) - 2, type=dtype)
-            g.step(*parts, *arrays, raw.SparseMatrixNNZ(sparse_matrix=again), dense(again), feeds=given)
+            counts = raw.SparseMatrixNNZ(sparse_matrix=again)
+            g.step(*plain([*parts, *arrays, counts, dense(again)]), feeds=given)
             turned = [raw.SparseMatrixTranspose(input=a, type=dtype, conjugate=c) for c in (False, True)]
-            g.step(*[dense(t) for t in turned], raw.SparseMatrixNNZ(sparse_matrix=turned[0]), feeds=given)
+            g.step(*plain([dense(t) for t in turned]), raw.SparseMatrixNNZ(sparse_matrix=turned[0]), feeds=given)
             if dtype in (tf.float32, tf.complex128):
                 products(g, a, x, dtype, given)
 
@@ -96,7 +110,7 @@ def products(g, a, x, dtype, given):
             fetched.append(raw.SparseMatrixMatMul(a=a, b=b, **of_a, **of_b, **out))
             c = raw.SparseMatrixSparseMatMul(a=a, b=csr(b), type=dtype, **of_a, **of_b)
             fetched += raw.CSRSparseMatrixToSparseTensor(sparse_matrix=c, type=dtype)[:2]
-    g.step(*fetched, feeds=given)
+    g.step(*plain(fetched), feeds=given)
 
 
 @golden("sparse_matrix_faults")

@@ -60,6 +60,7 @@ pub(crate) struct Permutation {
 impl Permutation {
     /// The permutation that a key chooses, of an even number of rounds.
     pub(crate) fn new(key: [u32; 3], last: u64, rounds: usize) -> Permutation {
+        // TensorFlow has a bit less for a power of two, which its block then cannot hold: a number comes twice.
         let bits = u64::BITS - last.leading_zeros();
         let block = bits.next_multiple_of(2).max(MIN_BLOCK);
         let word = Word {

@@ -3,8 +3,8 @@
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use crate::support::gradient_nodes::int_scalar;
@@ -56,11 +56,8 @@ pub(crate) static NTH_ELEMENT: Op = Op {
                 return Ok(());
             };
             let Some((last, rows)) = dims.split_last() else {
-                return Err(InferError::Rank {
-                    input: 0,
-                    expected: "at least 1".to_owned(),
-                    found: Shape::scalar(),
-                });
+                let reason = "Input must be at least rank 1 but is rank 0".to_owned();
+                return Err(invalid_value(0, reason));
             };
             if let Some(n) = n {
                 let Ok(place) = usize::try_from(n) else {
