@@ -6,6 +6,7 @@ mod checkpoints;
 mod cnn;
 mod control_dependencies;
 mod control_flow;
+mod csr_matrices;
 mod device_faults;
 mod device_memory;
 mod devices;

@@ -16,6 +16,8 @@ const NO_KERNEL: &str = "it is there so that graphs can be read, and has no kern
 
 const RANKS: &str = "it takes several sessions: crates/session/tests/collectives runs it";
 const NOT_IN_TENSORFLOW: &str = "TensorFlow does not have it: tests/cluster/synchronous.rs runs it";
+const ON_GPUS_ALONE: &str =
+    "TensorFlow has no kernel of it for CPUs: tests/engine/csr_matrices.rs runs it";
 const NOT_IN_TABLE: &str =
     "the table has no lists, arrays or stacks: tests/engine/tensor_lists.rs runs it";
 
@@ -99,6 +101,11 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
         "_ShapeError",
         "it stands for a node in a branch that is not taken: golden graph untaken_branches runs it",
     ),
+    ("SparseMatrixAdd", ON_GPUS_ALONE),
+    ("SparseMatrixMul", ON_GPUS_ALONE),
+    ("SparseMatrixZeros", ON_GPUS_ALONE),
+    ("SparseMatrixSoftmax", ON_GPUS_ALONE),
+    ("SparseMatrixSoftmaxGrad", ON_GPUS_ALONE),
     ("TensorListGather", NOT_IN_TABLE),
     ("TensorListScatterV2", NOT_IN_TABLE),
     ("TensorListScatterIntoExistingList", NOT_IN_TABLE),
@@ -236,6 +243,8 @@ const SESSION_TENSORS: &str =
 const FIRST_VERSIONS: &str = "of TensorFlow's first versions; the op that took its place has one";
 const FILES: &str = "it comes from files, which bring their gradients along; what is built here is \
                      If and While, which have one";
+const GRADIENTS_FROM_FILES: &str =
+    "not written yet: files and TensorFlow's client bring their gradients along";
 const ARRAYS: &str = "not written yet: files bring their gradients along, and loops that are built \
                       here have lists";
 
@@ -259,6 +268,23 @@ const WITHOUT_GRADIENT: &[(&str, &str)] = &[
     ("SparseSegmentSumGrad", "TensorFlow has none"),
     ("SparseSegmentMeanGrad", "TensorFlow has none"),
     ("SparseSegmentSqrtNGrad", "TensorFlow has none"),
+    ("TensorMapLookup", GRADIENTS_FROM_FILES),
+    ("TensorMapInsert", GRADIENTS_FROM_FILES),
+    ("TensorMapErase", GRADIENTS_FROM_FILES),
+    ("SparseTensorToCSRSparseMatrix", GRADIENTS_FROM_FILES),
+    ("DenseToCSRSparseMatrix", GRADIENTS_FROM_FILES),
+    ("CSRSparseMatrixToSparseTensor", GRADIENTS_FROM_FILES),
+    ("CSRSparseMatrixToDense", GRADIENTS_FROM_FILES),
+    ("SparseMatrixMatMul", GRADIENTS_FROM_FILES),
+    ("SparseMatrixSparseMatMul", GRADIENTS_FROM_FILES),
+    ("SparseMatrixTranspose", GRADIENTS_FROM_FILES),
+    ("SparseMatrixAdd", GRADIENTS_FROM_FILES),
+    ("SparseMatrixMul", GRADIENTS_FROM_FILES),
+    ("SparseMatrixSoftmax", GRADIENTS_FROM_FILES),
+    ("SparseMatrixSoftmaxGrad", "TensorFlow has none"),
+    ("SparseSegmentSumGradV2", "TensorFlow has none"),
+    ("SparseSegmentMeanGradV2", "TensorFlow has none"),
+    ("SparseSegmentSqrtNGradV2", "TensorFlow has none"),
     ("SparseFillEmptyRowsGrad", "TensorFlow has none"),
     ("RaggedFillEmptyRowsGrad", "TensorFlow has none"),
     ("SparseSplit", "TensorFlow has none"),

@@ -59,6 +59,10 @@ def sparse(s):
                 s.case(f"SparseSegment{op}WithNumSegments", f"{name}_4x2", data=x, indices=at, segment_ids=ids, num_segments=rows)
                 grad = rnd(ANY[name], [3, 2])
                 s.case(f"SparseSegment{op}Grad", f"{name}_3x2", grad=grad, indices=at, segment_ids=ids, output_dim0=rows)
+                s.case(f"SparseSegment{op}GradV2", f"{name}_3x2", grad=grad, indices=at, segment_ids=ids, dense_output_dim0=rows)
+        wide = {"indices": np.array([5, 2, 5, 5, 0], i64), "segment_ids": np.array([0, 0, 1, 2, 2], i64)}
+        s.case(f"SparseSegment{op}GradV2", "f32_3x2x2", grad=rnd(f32, [3, 2, 2]), dense_output_dim0=np.array(7, i32), **wide)
+        s.case(f"SparseSegment{op}GradV2", "f32_none", grad=rnd(f32, [0, 2]), indices=ivec(), segment_ids=ivec(), dense_output_dim0=np.array(4, i32))
         none = np.zeros([0], i64)
         s.case(f"SparseSegment{op}", "f32_none", data=rnd(f32, [3, 2]), indices=none, segment_ids=none.astype(i32))
         x = rnd(f32, [3, 2, 2])

@@ -65,6 +65,7 @@ def add(s):
     halves(s)
     moved(s)
     stateless(s)
+    permutations(s)
     samplers(s)
     stateful(s)
 
@@ -154,6 +155,30 @@ def stateless(s):
         for label, dims in (("9", [9]), ("5x2", [5, 2]), ("1x3", [1, 3]), ("0", [0])):
             value = np.arange(np.prod(dims)).reshape(dims).astype(dtype)
             s.case("StatelessShuffle", f"{name}_{label}", value=value, **key)
+
+
+def permutations(s):
+    """Places of indices in permutations."""
+    op = "RandomIndexShuffle"
+    words = {"i32": i32, "i64": i64, "u32": u32, "u64": u64}
+    seed = np.array([74, 117, 42], i64)
+    for name, dtype in words.items():
+        for rounds in (4, 6, 8):
+            index, last = np.arange(17, dtype=dtype), np.array(16, dtype)
+            s.case(op, f"{name}_17_{rounds}", index=index, seed=seed.astype(dtype), max_index=last, rounds=rounds)
+    large = np.array([0, 1, 255, 256, 4095, 65535, 65536, 70000], i64)
+    # Of 2**16 and other even powers of two, TensorFlow's permutation has numbers twice, as its block is a bit too short.
+    for last in (2**16 - 1, 2**16 + 1, 2**17, 70000, 2**31, 2**40 + 3, 2**62 - 1, 2**63 - 1):
+        index = large[large <= last]
+        s.case(op, f"i64_last_{last}", index=index, seed=seed, max_index=np.array(last, i64), rounds=4)
+    s.case(op, "i64_70_rounds", index=large, seed=seed, max_index=np.array(70000, i64), rounds=70)
+    s.case(op, "u64_whole_range", index=np.array([0, 5, 2**64 - 1], u64), seed=seed, max_index=np.array(2**64 - 1, u64))
+    s.case(op, "i32_scalars", index=np.array(3, i32), seed=np.array([-1, 2**31 - 1, 0], i32), max_index=np.array(9, i32))
+    s.case(op, "i64_seeds_wrap", index=large, seed=np.array([2**32 + 5, -1, 2**63 - 1], i64), max_index=np.array(70000, i64))
+    many = np.array([[1, 2, 3], [4, 5, 6]], i32)
+    s.case(op, "i32_a_seed_each", index=np.array([3, 3], i32), seed=many, max_index=np.array([9, 12], i32))
+    s.case(op, "i32_one_index", index=np.array(3, i32), seed=many, max_index=np.array([9, 12], i32))
+    s.case(op, "i32_zero", index=np.array([0, 0], i32), seed=many, max_index=np.array(0, i32))
 
 
 def samplers(s):

@@ -22,6 +22,7 @@ def add(s):
     distances(s)
     counts(s)
     crosses(s)
+    ragged_crosses(s)
 
 
 def at(*rows):
@@ -255,3 +256,34 @@ def crosses(s):
         named = {"hashed_output": False, "num_buckets": 0, "hash_key": 0, "out_type": tf.string}
         kind = tf.string if label in ("one", "words") else tf.int64
         s.case("SparseCross", f"{label}_named", internal_type=kind, **named, **lists)
+
+
+def ragged_crosses(s):
+    """Combinations of the features of ragged, sparse and dense columns, in any order."""
+    splits = np.array([0, 2, 2, 3, 4], i64)
+    words, numbers = text("a", "bc", "d", "e"), np.array([7, -3, 2**40, 0], i64)
+    indices, shape = at([0, 0], [0, 1], [1, 0], [3, 0]), sizes(4, 2)
+    dense_words = np.array([["x", "y"], ["z", ""], ["u", "v"], ["w", "w"]], object)
+    dense_numbers = np.arange(8, dtype=i64).reshape(4, 2)
+    none = {"ragged_values": [], "sparse_values": [], "dense_inputs": []}
+    for label, order, columns in (
+        ("words", "RR", {"ragged_values": [words, words]}),
+        ("one", "R", {"ragged_values": [numbers]}),
+        ("mixed", "DRSR", {"ragged_values": [numbers, words], "sparse_values": [words], "dense_inputs": [dense_numbers]}),
+        ("sparse_first", "SDSRD", {"ragged_values": [words], "sparse_values": [numbers, words], "dense_inputs": [dense_words, dense_numbers]}),
+        ("dense", "DD", {"dense_inputs": [dense_words, dense_numbers]}),
+        ("nothing", "", {}),
+    ):
+        columns = none | columns
+        sparse, ragged = len(columns["sparse_values"]), len(columns["ragged_values"])
+        for splits_type, dtype in (("i32", i32), ("i64", i64)):
+            lists = columns | {
+                "ragged_row_splits": [splits.astype(dtype)] * ragged,
+                "sparse_indices": [indices] * sparse,
+                "sparse_shape": [shape] * sparse,
+                "input_order": order,
+                "out_row_splits_type": tf.as_dtype(dtype),
+            }
+            s.case("RaggedCross", f"{label}_{splits_type}_named", hashed_output=False, num_buckets=0, hash_key=0, out_values_type=tf.string, **lists)
+            for buckets, key in ((0, 956888297470), (100, 0)):
+                s.case("RaggedCross", f"{label}_{splits_type}_{buckets}", hashed_output=True, num_buckets=buckets, hash_key=key, out_values_type=tf.int64, **lists)

@@ -48,6 +48,7 @@ def add(s):
         x = distinct(bf16, dims)
         both(s, "MaxPool3D", f"bf16_{label}", volumes=(0,), input=x, data_format="NDHWC", **attrs)
     ties(s)
+    rounded_once(s)
     generic(s)
 
 
@@ -154,6 +155,25 @@ def pools(s, label, dtype, dims, ksize, strides, padding):
         dy = rnd(dtype, run.outputs[0].shape).draw(rng)
         given = {"orig_input_shape": np.array(dims, i32), "grad": dy}
         both(s, "AvgPool3DGrad", label, volumes=(1,), sizes=(0,), **given, **attrs)
+
+
+def rounded_once(s):
+    """Means of elements whose sums are exact: a second rounding is an error of more than this tolerance."""
+    for label, dims, ksize, strides in (
+        ("s1", [1, 3, 6, 2, 1], (3, 3, 3), (1, 1, 1)),
+        ("s2x1x3", [1, 5, 7, 6, 2], (3, 2, 3), (2, 1, 3)),
+    ):
+        for padding in ("SAME", "VALID"):
+            if padding == "VALID" and label == "s1":
+                continue
+            attrs = {"ksize": [1, *ksize, 1], "strides": [1, *strides, 1], "padding": padding, "data_format": "NDHWC"}
+            x = (np.arange(np.prod(dims)).reshape(dims) + 1 / 1024).astype(f32)
+            name = f"f32_rounded_once_{label}_{padding.lower()}"
+            run = s.case("AvgPool3D", name, tol=(7e-8, 0.0), audit=False, input=x, **attrs)
+            if run is not None:
+                y = run.outputs[0]
+                given = {"orig_input_shape": np.array(dims, i32), "grad": (y * 0 + 1).astype(f32)}
+                s.case("AvgPool3DGrad", name, tol=(2e-7, 0.0), audit=False, **given, **attrs)
 
 
 def ties(s):

@@ -38,6 +38,7 @@ import graphs_sequences  # noqa: F401
 import graphs_sparse  # noqa: F401
 import graphs_tables  # noqa: F401
 import graphs_training  # noqa: F401
+import graphs_variants  # noqa: F401
 from graphs_compare import distance
 from reference import v1
 

@@ -20,7 +20,7 @@ def passes(g, *datasets, most=40):
     """Takes the elements of each dataset one by one, up to the error at the end."""
     for dataset in datasets:
         iterator = v1.data.make_initializable_iterator(plain(dataset))
-        following = tf.nest.flatten(iterator.get_next())
+        following = tf.nest.flatten(iterator.get_next(), expand_composites=True)
         g.step(run=iterator.initializer)
         for _ in range(count(dataset, most)):
             g.step(*following)
@@ -331,3 +331,19 @@ def handles(g):
     g.step(run=raw.DeserializeIterator(resource_handle=other, serialized=position))
     g.step(raw.IteratorGetNext(iterator=other, **kind)[0])
     g.step(run=raw.MakeIterator(dataset=numbers(2), iterator=raw.IteratorFromStringHandle(string_handle="none")), fails=True)
+
+
+@golden("dataset_sparse_batches")
+def sparse_batches(g):
+    """Batches of elements of different shapes as sparse tensors, of given sizes and of the largest ones."""
+    lengths = Dataset.range(7).map(lambda i: tf.fill([i % 4, 2], tf.cast(i, tf.float32)))
+    sparse = tf.data.experimental.dense_to_sparse_batch
+    passes(
+        g,
+        counted(lengths.apply(sparse(3, [4, 2])), 3),
+        counted(lengths.apply(sparse(2, [None, 3])), 4),
+        counted(Dataset.range(3).map(tf.as_string).apply(sparse(2, [])), 2),
+    )
+    iterator = v1.data.make_initializable_iterator(plain(lengths.apply(sparse(7, [4]))))
+    g.step(run=iterator.initializer)
+    g.step(iterator.get_next().values, fails=True)

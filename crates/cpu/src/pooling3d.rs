@@ -1,7 +1,7 @@
 //! Pooling of volumes: the largest element or the mean of each window, and their gradients.
 //!
-//! Windows are boxes without dilation. The largest element and the mean are taken in planes first, by
-//! [`pooling`](crate::pooling), and of these along the depth.
+//! Windows are boxes without dilation. The largest element and the sum are taken in planes first, by
+//! [`pooling`](crate::pooling), and of these along the depth. A sum is divided once, so that a mean is rounded once.
 //!
 //! ```
 //! use thalweg_cpu::pooling3d::{Pool3dGeometry, max_pool3d, pool3d_scratch};
@@ -24,7 +24,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use crate::number::{Float, Number, Wide};
-use crate::pooling::{PoolGeometry, avg_pool, avg_pool_grad, max_pool};
+use crate::pooling::{PoolGeometry, max_pool, sum_pool, sum_pool_grad};
 use crate::scratch::{Scratch, for_chunks};
 use crate::window_axis::WindowAxis;
 use crate::{Cpu, Layout};
@@ -112,9 +112,29 @@ fn geometry(batch: usize, [lines, cols]: [WindowAxis; 2], channels: usize) -> Po
     }
 }
 
-/// The scratch that [`max_pool3d`], [`avg_pool3d`] and [`avg_pool3d_grad`] need, in bytes.
+/// The scratch that [`max_pool3d`] and [`avg_pool3d`] need, in bytes.
 pub fn pool3d_scratch<T>(g: &Pool3dGeometry) -> usize {
     Scratch::bytes::<T>(g.planes_len())
+}
+
+/// The scratch that [`avg_pool3d_grad`] needs, in bytes.
+pub fn avg_pool3d_grad_scratch<T>(g: &Pool3dGeometry) -> usize {
+    Scratch::bytes::<T>(g.planes_len()).saturating_add(Scratch::bytes::<T>(g.output_len()))
+}
+
+/// Divides each window's number by the count of its elements inside the volume.
+fn divide_by_counts<T: Float + Pod>(cpu: Cpu<'_>, g: &Pool3dGeometry, output: &mut [T]) {
+    let [depth, lines, cols] = g.axes;
+    for_chunks(cpu.pool, output, cols.output * g.inner, &|line, to| {
+        let z = line / lines.output % depth.output;
+        let area = depth.places(z).len() * lines.places(line % lines.output).len();
+        for (x, voxel) in to.chunks_exact_mut(g.inner).enumerate() {
+            let count = <T as Float>::Wide::from_f64((area * cols.places(x).len()) as f64);
+            for number in voxel {
+                *number = T::narrow(number.widen() / count);
+            }
+        }
+    });
 }
 
 /// Pooling of images.
@@ -163,7 +183,10 @@ pub fn avg_pool3d<T: Float + Pod>(
     output: &mut [T],
     scratch: &mut [u8],
 ) {
-    twice(cpu, g, input, output, scratch, avg_pool);
+    twice(cpu, g, input, output, scratch, sum_pool);
+    if !output.is_empty() {
+        divide_by_counts(cpu, g, output);
+    }
 }
 
 /// The gradient of [`avg_pool3d`]: that of each window is spread evenly over its elements inside the volume.
@@ -181,9 +204,13 @@ pub fn avg_pool3d_grad<T: Float + Pod>(
     if output_grad.is_empty() {
         return input_grad.fill(T::ZERO);
     }
-    let planes = Scratch::new(scratch).take::<T>(g.planes_len());
-    avg_pool_grad(cpu, &g.along_depth(), output_grad, planes);
-    avg_pool_grad(cpu, &g.in_planes(), planes, input_grad);
+    let mut scratch = Scratch::new(scratch);
+    let planes = scratch.take::<T>(g.planes_len());
+    let shares = scratch.take::<T>(g.output_len());
+    shares.copy_from_slice(output_grad);
+    divide_by_counts(cpu, g, shares);
+    sum_pool_grad(cpu, &g.along_depth(), shares, planes);
+    sum_pool_grad(cpu, &g.in_planes(), planes, input_grad);
 }
 
 /// The lines of a window or of an element's windows, and where they lie among all lines.
@@ -318,6 +345,29 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_is_rounded_once() {
+        let pool = ThreadPool::new(1);
+        let cpu = Cpu {
+            pool: &pool,
+            isa: Isa::detect(),
+        };
+        let axes = [axis(3, 3, 1, 1), axis(6, 3, 1, 1), axis(2, 3, 1, 1)];
+        let g = Pool3dGeometry {
+            outer: 1,
+            axes,
+            inner: 1,
+        };
+        // Sums of these are exact.
+        let x: Vec<f32> = (0..36).map(|i| i as f32 + 1.0 / 1024.0).collect();
+        let mut y = vec![0.0; x.len()];
+        avg_pool3d(cpu, &g, &x, &mut y, &mut vec![0; pool3d_scratch::<f32>(&g)]);
+        for (mean, seen) in y.iter().zip(windows(&g)) {
+            let sum: f32 = seen.iter().map(|&i| x[i]).sum();
+            assert_eq!(*mean, sum / seen.len() as f32);
+        }
+    }
+
+    #[test]
     fn pools_of_volumes_are_their_definition() {
         for threads in [1, 3] {
             let pool = ThreadPool::new(threads);
@@ -329,7 +379,7 @@ mod tests {
                 let x: Vec<f64> = (0..g.input_len()).map(|i| ((i * 37) % 11) as f64).collect();
                 let dy: Vec<f64> = (0..g.output_len()).map(|i| (i % 7) as f64).collect();
                 let windows = windows(&g);
-                let mut scratch = vec![0; pool3d_scratch::<f64>(&g)];
+                let mut scratch = vec![0; avg_pool3d_grad_scratch::<f64>(&g)];
                 let mut y = vec![0.0; g.output_len()];
                 max_pool3d(cpu, &g, &x, &mut y, &mut scratch);
                 let largest = |seen: &Vec<usize>| seen.iter().map(|&i| x[i]).fold(-1.0, f64::max);

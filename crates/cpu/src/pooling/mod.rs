@@ -149,7 +149,7 @@ pub fn max_pool_grad_stored_argmax<T: Number>(
 /// As [`max_pool`].
 pub fn avg_pool<T: Float>(cpu: Cpu<'_>, g: &PoolGeometry, input: &[T], output: &mut [T]) {
     g.check(input.len(), output.len());
-    run(cpu, g, Avg { input }, output);
+    run(cpu, g, Avg::<T, true> { input }, output);
 }
 
 /// The gradient of [`avg_pool`]: that of each window is spread evenly over its elements inside the image.
@@ -163,5 +163,22 @@ pub fn avg_pool_grad<T: Float>(
     input_grad: &mut [T],
 ) {
     g.check(input_grad.len(), output_grad.len());
-    run(cpu, g, AvgGrad { output_grad }, input_grad);
+    run(cpu, g, AvgGrad::<T, true> { output_grad }, input_grad);
+}
+
+/// The sum of each window, of the elements that lie inside the image.
+pub(crate) fn sum_pool<T: Float>(cpu: Cpu<'_>, g: &PoolGeometry, input: &[T], output: &mut [T]) {
+    g.check(input.len(), output.len());
+    run(cpu, g, Avg::<T, false> { input }, output);
+}
+
+/// The gradient of [`sum_pool`]: that of each window goes to each of its elements inside the image.
+pub(crate) fn sum_pool_grad<T: Float>(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    output_grad: &[T],
+    input_grad: &mut [T],
+) {
+    g.check(input_grad.len(), output_grad.len());
+    run(cpu, g, AvgGrad::<T, false> { output_grad }, input_grad);
 }

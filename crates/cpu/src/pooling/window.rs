@@ -316,12 +316,13 @@ fn count<T: Float>(window: PoolWindow) -> T::Wide {
     T::Wide::from_f64((window.lines * window.cols) as f64)
 }
 
+/// The mean of each window, or its sum.
 #[derive(Clone, Copy)]
-pub(super) struct Avg<'a, T> {
+pub(super) struct Avg<'a, T, const MEAN: bool> {
     pub input: &'a [T],
 }
 
-impl<T: Float> Op<T> for Avg<'_, T> {
+impl<T: Float, const MEAN: bool> Op<T> for Avg<'_, T, MEAN> {
     const BACKWARD: bool = false;
 
     #[inline(always)]
@@ -336,23 +337,30 @@ impl<T: Float> Op<T> for Avg<'_, T> {
                 }
             }
         }
-        let count = count::<T>(window);
-        *part(to, out) = sum.map(|sum| T::narrow(sum / count));
+        if MEAN {
+            let count = count::<T>(window);
+            sum = sum.map(|sum| sum / count);
+        }
+        *part(to, out) = sum.map(T::narrow);
     }
 }
 
+/// The gradient of the mean of each window, or of its sum.
 #[derive(Clone, Copy)]
-pub(super) struct AvgGrad<'a, T> {
+pub(super) struct AvgGrad<'a, T, const MEAN: bool> {
     pub output_grad: &'a [T],
 }
 
-impl<T: Float> Op<T> for AvgGrad<'_, T> {
+impl<T: Float, const MEAN: bool> Op<T> for AvgGrad<'_, T, MEAN> {
     const BACKWARD: bool = true;
 
     #[inline(always)]
     fn window<const L: usize>(self, window: PoolWindow, out: usize, to: &Disjoint<'_, T>) {
-        let count = count::<T>(window);
-        let share = at::<T, L>(self.output_grad, out).map(|grad| grad.widen() / count);
+        let mut share = at::<T, L>(self.output_grad, out).map(T::widen);
+        if MEAN {
+            let count = count::<T>(window);
+            share = share.map(|grad| grad / count);
+        }
         for line in 0..window.lines {
             for col in 0..window.cols {
                 let pixel = window.place(line, col);

@@ -1,7 +1,9 @@
 //! Permutation of the numbers up to a limit by a small block cipher, that of TensorFlow's `random_index_shuffle.cc`:
 //! Simon (Beaulieu et al., <https://eprint.iacr.org/2013/404>) with blocks of any even size, and cycle walking.
 
-/// Rounds of the cipher.
+use smallvec::SmallVec;
+
+/// Rounds of the cipher of a data set.
 const ROUNDS: usize = 8;
 /// Size of the smallest block in bits: smaller ones show patterns.
 const MIN_BLOCK: u32 = 16;
@@ -28,14 +30,14 @@ impl Word {
     }
 
     /// The keys of the rounds.
-    fn keys(self, key: [u32; 3]) -> [u64; ROUNDS] {
-        let mut keys = [0; ROUNDS];
+    fn keys(self, key: [u32; 3], rounds: usize) -> SmallVec<[u64; ROUNDS]> {
+        let mut keys = SmallVec::from_elem(0, rounds);
         for (round, part) in keys.iter_mut().zip(key) {
             *round = u64::from(part) & self.mask;
         }
         let constant = 0xffff_fffc & self.mask;
         let mut sequence = 0x7369_f885_192c_0ef5 & self.mask;
-        for i in key.len()..ROUNDS {
+        for i in key.len()..rounds {
             let before = keys[i - 1];
             keys[i] = constant
                 ^ (sequence & 1)
@@ -48,31 +50,54 @@ impl Word {
     }
 }
 
+/// A permutation of `0..=last`.
+pub(crate) struct Permutation {
+    word: Word,
+    keys: SmallVec<[u64; ROUNDS]>,
+    last: u64,
+}
+
+impl Permutation {
+    /// The permutation that a key chooses, of an even number of rounds.
+    pub(crate) fn new(key: [u32; 3], last: u64, rounds: usize) -> Permutation {
+        // TensorFlow has a bit less for a power of two, which its block then cannot hold: a number comes twice.
+        let bits = u64::BITS - last.leading_zeros();
+        let block = bits.next_multiple_of(2).max(MIN_BLOCK);
+        let word = Word {
+            bits: block / 2,
+            mask: (1 << (block / 2)) - 1,
+        };
+        Permutation {
+            word,
+            keys: word.keys(key, rounds),
+            last,
+        }
+    }
+
+    /// The number in the place of `index`, which is not beyond the last.
+    pub(crate) fn of(&self, index: u64) -> u64 {
+        if self.last == 0 {
+            return 0;
+        }
+        let (word, mut number) = (self.word, index);
+        // Numbers beyond the limit are enciphered again: the cycle of `index` comes back to one within it.
+        loop {
+            let (mut high, mut low) = ((number >> word.bits) & word.mask, number & word.mask);
+            for pair in self.keys.as_chunks::<2>().0 {
+                high ^= word.mixed(low) ^ pair[0];
+                low ^= word.mixed(high) ^ pair[1];
+            }
+            number = (high << word.bits) | low;
+            if number <= self.last {
+                return number;
+            }
+        }
+    }
+}
+
 /// The number in the place of `index` in a permutation of `0..=last`.
 pub(super) fn shuffled(index: u64, key: [u32; 3], last: u64) -> u64 {
-    if last == 0 {
-        return 0;
-    }
-    let bits = u64::BITS - last.leading_zeros();
-    let block = bits.next_multiple_of(2).max(MIN_BLOCK);
-    let word = Word {
-        bits: block / 2,
-        mask: (1 << (block / 2)) - 1,
-    };
-    let keys = word.keys(key);
-    let mut number = index;
-    // Numbers beyond the limit are enciphered again: the cycle of `index` comes back to one within it.
-    loop {
-        let (mut high, mut low) = ((number >> word.bits) & word.mask, number & word.mask);
-        for pair in keys.as_chunks::<2>().0 {
-            high ^= word.mixed(low) ^ pair[0];
-            low ^= word.mixed(high) ^ pair[1];
-        }
-        number = (high << word.bits) | low;
-        if number <= last {
-            return number;
-        }
-    }
+    Permutation::new(key, last, ROUNDS).of(index)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod file_datasets;
 mod functions;
 mod groups;
 mod immutable_const;
-mod index_shuffle;
+pub(crate) mod index_shuffle;
 mod interleave;
 mod iterator;
 mod iterator_ops;
@@ -36,6 +36,7 @@ mod selection;
 pub(crate) mod serialized_tensors;
 mod shuffle;
 mod sources;
+mod sparse_batch;
 mod steps;
 mod window;
 
@@ -47,6 +48,7 @@ pub(crate) static OPS: &[&Op] = &[
     &sources::TENSOR_SLICE,
     &sources::RANGE,
     &sources::GENERATOR,
+    &sparse_batch::DENSE_TO_SPARSE_BATCH,
     &file_datasets::TF_RECORD,
     &file_datasets::TF_RECORD_V2,
     &file_datasets::TEXT_LINE,

@@ -18,6 +18,7 @@ mod tensor_array_parts;
 mod tensor_list;
 mod tensor_list_more;
 mod tensor_list_parts;
+mod tensor_map;
 pub(crate) mod variant_sum;
 
 pub use build::FlowOps;
@@ -70,6 +71,13 @@ pub(crate) static OPS: &[&Op] = &[
     &tensor_list_more::CONCAT_V1,
     &tensor_list_more::CONCAT_LISTS,
     &tensor_list_more::PUSH_BACK_BATCH,
+    &tensor_map::EMPTY,
+    &tensor_map::SIZE,
+    &tensor_map::LOOKUP,
+    &tensor_map::INSERT,
+    &tensor_map::ERASE,
+    &tensor_map::HAS_KEY,
+    &tensor_map::STACK_KEYS,
     &optional::FROM_VALUE,
     &optional::GET_VALUE,
     &optional::HAS_VALUE,

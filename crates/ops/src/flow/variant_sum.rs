@@ -7,15 +7,20 @@ use thalweg_tensor::{DType, Tensor};
 use super::list_items::Items;
 use super::optional::Optional;
 use super::tensor_list::TensorList;
+use super::tensor_map::TensorMap;
 use crate::support::tensors::sum;
 
-/// Zeros in the shapes of a variant's elements: of a list or an optional, and of those within.
+/// Zeros in the shapes of a variant's elements: of a list or an optional, and of those within; an empty map.
 pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, KernelError> {
     if of.dtype() != DType::Variant {
         return cx.zeros(of.dtype(), of.dims());
     }
     if let Some(list) = of.object::<TensorList>() {
         return zeros_like_list(cx, &list);
+    }
+    if of.object::<TensorMap>().is_some() {
+        // An absent entry counts as zeros in a sum of maps.
+        return TensorMap::empty(cx.memory());
     }
     let Some(optional) = of.object::<Optional>() else {
         return Err(no_sum("have zeros"));
@@ -38,16 +43,19 @@ fn zeros_like_list(cx: &TensorCx<'_>, list: &TensorList) -> Result<Tensor, Kerne
 }
 
 fn no_sum(what: &str) -> KernelError {
-    KernelError::Invalid(format!("only lists and optionals {what}, of all variants"))
+    KernelError::Invalid(format!("only lists, maps and optionals {what}, of all variants"))
 }
 
-/// Sum of two values: of two lists element by element, of two optionals value by value.
+/// Sum of two values: of two lists element by element, of two optionals value by value, of two maps key by key.
 pub(crate) fn added(a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
     if a.dtype() != DType::Variant {
         return sum(a.clone(), b);
     }
     if let (Some(one), Some(other)) = (a.object::<TensorList>(), b.object::<TensorList>()) {
         return added_lists(&one, &other);
+    }
+    if let (Some(one), Some(other)) = (a.object::<TensorMap>(), b.object::<TensorMap>()) {
+        return one.merge(&other, added);
     }
     match (a.object::<Optional>(), b.object::<Optional>()) {
         (Some(one), Some(other)) => added_optionals(&one, &other),

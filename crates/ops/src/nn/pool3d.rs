@@ -3,8 +3,8 @@
 use smallvec::smallvec;
 use thalweg_cpu::Layout;
 use thalweg_cpu::pooling3d::{
-    Pool3dGeometry, avg_pool3d, avg_pool3d_grad, max_pool3d, max_pool3d_grad, max_pool3d_grad_grad,
-    pool3d_scratch,
+    Pool3dGeometry, avg_pool3d, avg_pool3d_grad, avg_pool3d_grad_scratch, max_pool3d,
+    max_pool3d_grad, max_pool3d_grad_grad, pool3d_scratch,
 };
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, attr, type_attr, type_attr_or};
@@ -187,7 +187,7 @@ pub(crate) static AVG_POOL_3D_GRAD: Op = Op {
         let g = geometry(p, p.output_dims(0))?;
         widened(p, &[1], &[0], &|p| {
             dispatch!(p.dtype(1), [F32 F64], T => {
-                let scratch = pool3d_scratch::<T>(&g);
+                let scratch = avg_pool3d_grad_scratch::<T>(&g);
                 Ok(pool_kernel(g, move |cx| {
                     let room = cx.scratch::<u8>(scratch)?;
                     let (dy, dx) = (cx.input(1)?, cx.output(0)?);

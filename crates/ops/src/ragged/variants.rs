@@ -272,6 +272,48 @@ pub(crate) static FROM_VARIANT: Op = Op {
     kernels: &[cpu_tensors(from_variant)],
 };
 
+/// The gradient of the values of each row: zeros where a variant holds nothing, as no result depends on that row.
+fn row_gradients(
+    cx: &TensorCx<'_>,
+    dtype: DType,
+    dims: &[usize],
+) -> Result<Vec<Tensor>, KernelError> {
+    let (grads, ends) = (cx.tensor(0)?, cx.ints(1)?);
+    let (mut all, mut stop) = (Vec::new(), cx.stop_check());
+    for i in 0..grads.len() {
+        stop.tick()?;
+        let Some(handle) = grads.handle_at(i) else {
+            return Err(KernelError::Argument("variants"));
+        };
+        let found = handle.object::<Packed>();
+        if let Some(values) = found.as_ref().and_then(|row| row.0.last()) {
+            all.push(values.clone());
+            continue;
+        }
+        // An element that nothing was written to holds the unit.
+        if handle.object::<()>().is_none() {
+            return Err(invalid(
+                "a variant of encoded_ragged_grad is no ragged tensor",
+            ));
+        }
+        let rows = match ends.get(i..i + 2) {
+            Some(&[start, end]) => end.checked_sub(start).and_then(|n| usize::try_from(n).ok()),
+            _ => None,
+        };
+        let Some((rows, [_, inner @ ..])) = rows.zip(Some(dims)) else {
+            return Err(invalid(
+                "row_splits must ascend, with an end for each row, and dense_values_shape have one dimension or more",
+            ));
+        };
+        all.push(Tensor::zeros_in(
+            dtype,
+            &[&[rows], inner].concat(),
+            cx.memory(),
+        )?);
+    }
+    Ok(all)
+}
+
 /// Gradient of the values of a ragged tensor whose rows are variants.
 pub(crate) static VARIANT_GRADIENT: Op = Op {
     def: OpDef {
@@ -297,11 +339,7 @@ pub(crate) static VARIANT_GRADIENT: Op = Op {
             .collect::<Result<_, _>>()
             .map_err(|_| invalid("dense_values_shape must have no negative size"))?;
         let dtype = cx.attrs().dtype("Tvalues").unwrap_or(DType::F32);
-        let rows = unpacked(cx.tensor(0)?)?;
-        let values: Vec<Tensor> = rows
-            .iter()
-            .filter_map(|row| row.0.last().cloned())
-            .collect();
+        let values = row_gradients(cx, dtype, &dims)?;
         let count: usize = values.iter().map(Tensor::len).sum();
         if checked_elements(&dims) != Some(count) {
             return Err(invalid(format!(

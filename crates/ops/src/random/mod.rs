@@ -11,6 +11,7 @@ mod candidates;
 mod dropout;
 mod fill;
 mod gamma;
+mod index_shuffle_op;
 mod multinomial;
 mod normal;
 pub(crate) mod philox;
@@ -38,6 +39,7 @@ pub(crate) static OPS: &[&Op] = &[
     &uniform::RANDOM_UNIFORM_INT,
     &shuffle::RANDOM_SHUFFLE,
     &shuffle::STATELESS_SHUFFLE,
+    &index_shuffle_op::INDEX_SHUFFLE,
     &multinomial::MULTINOMIAL,
     &multinomial::STATELESS_MULTINOMIAL,
     &stateless::UNIFORM,

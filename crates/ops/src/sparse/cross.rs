@@ -4,7 +4,7 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
     Arg, AttrDef, Gradient, any_count_attr, arg, arg_of, args_of, attr, type_attr, types_attr,
 };
-use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_graph::{AttrKind, Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::sparse_input::{index_tensor, invalid, set_sparse, shape_tensor};
@@ -12,7 +12,7 @@ use crate::strings::{fingerprint, joined_fingerprints, sip_hash};
 use crate::support::tensors::AccountedVec;
 
 /// The features of a column, row by row.
-struct Column<'a> {
+pub(super) struct Column<'a> {
     values: &'a Tensor,
     /// The first feature of each row, and the end of the last row.
     starts: AccountedVec<usize>,
@@ -21,7 +21,7 @@ struct Column<'a> {
 
 impl<'a> Column<'a> {
     /// The column of a sparse matrix. The features of a row are those that follow each other.
-    fn sparse(
+    pub(super) fn sparse(
         cx: &TensorCx<'a>,
         [indices, values, shape]: [usize; 3],
         rows: usize,
@@ -70,7 +70,11 @@ impl<'a> Column<'a> {
     }
 
     /// The column of a dense matrix.
-    fn dense(cx: &TensorCx<'a>, input: usize, rows: usize) -> Result<Column<'a>, KernelError> {
+    pub(super) fn dense(
+        cx: &TensorCx<'a>,
+        input: usize,
+        rows: usize,
+    ) -> Result<Column<'a>, KernelError> {
         let values = cx.tensor(input)?;
         let &[batch, width] = values.dims() else {
             return Err(invalid(format!(
@@ -95,7 +99,17 @@ impl<'a> Column<'a> {
         })
     }
 
-    fn count(&self, row: usize) -> usize {
+    /// The column of a ragged tensor, whose row splits fit its values.
+    pub(super) fn ragged(values: &'a Tensor, starts: AccountedVec<usize>) -> Column<'a> {
+        Column {
+            values,
+            starts,
+            is_dense: false,
+        }
+    }
+
+    /// The number of features of a row.
+    pub(super) fn count(&self, row: usize) -> usize {
         self.starts[row + 1] - self.starts[row]
     }
 
@@ -140,7 +154,7 @@ fn columns<'a>(cx: &TensorCx<'a>) -> Result<(Vec<Column<'a>>, usize), KernelErro
 }
 
 /// The numbers of sparse and of dense columns.
-fn counts(attrs: &thalweg_graph::Attrs) -> (usize, usize) {
+fn counts(attrs: &Attrs) -> (usize, usize) {
     (
         attrs.types("sparse_types").len(),
         attrs.types("dense_types").len(),
@@ -148,7 +162,7 @@ fn counts(attrs: &thalweg_graph::Attrs) -> (usize, usize) {
 }
 
 /// The combinations of all rows: how many there are, and the most of a row.
-fn totals(columns: &[Column<'_>], rows: usize) -> Result<(usize, usize), KernelError> {
+pub(super) fn totals(columns: &[Column<'_>], rows: usize) -> Result<(usize, usize), KernelError> {
     let (mut total, mut most) = (0usize, 0);
     for row in 0..rows {
         let product = columns
@@ -224,9 +238,19 @@ fn crossed(
 /// The combinations as strings, with a separator between features.
 fn joined(cx: &TensorCx<'_>, separator: &[u8]) -> Result<Vec<Tensor>, KernelError> {
     let all = columns(cx)?;
-    let (columns, rows) = &all;
-    let mut values = cx.string_tensor(&[totals(columns, *rows)?.0])?;
-    each_combination(cx, columns, *rows, |_, _, chosen| {
+    let values = joined_values(cx, &all.0, all.1, separator)?;
+    crossed(cx, &all, values)
+}
+
+/// The combinations of the columns' features as strings, with a separator between features.
+pub(super) fn joined_values(
+    cx: &TensorCx<'_>,
+    columns: &[Column<'_>],
+    rows: usize,
+    separator: &[u8],
+) -> Result<Tensor, KernelError> {
+    let mut values = cx.string_tensor(&[totals(columns, rows)?.0])?;
+    each_combination(cx, columns, rows, |_, _, chosen| {
         for (i, (column, &at)) in columns.iter().zip(chosen).enumerate() {
             if i > 0 {
                 values.extend(separator)?;
@@ -237,25 +261,44 @@ fn joined(cx: &TensorCx<'_>, separator: &[u8]) -> Result<Vec<Tensor>, KernelErro
         values.end();
         Ok(())
     })?;
-    let values = values.finish()?;
+    Ok(values.finish()?)
+}
+
+/// The hashes of features, and what they are joined to.
+pub(super) struct Hashing<'a> {
+    /// It is joined with the features' hashes.
+    pub(super) start: Option<u64>,
+    /// The hashes are below it, if it is positive.
+    pub(super) buckets: i64,
+    pub(super) string: &'a dyn Fn(&[u8]) -> u64,
+    /// The hash of a number, but for those in a dense column, which are their own.
+    pub(super) number: &'a dyn Fn(i64) -> u64,
+}
+
+/// The combinations as numbers.
+fn hashed(cx: &TensorCx<'_>, hashing: &Hashing<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let all = columns(cx)?;
+    let values = hashed_values(cx, &all.0, all.1, hashing)?;
     crossed(cx, &all, values)
 }
 
-/// The combinations as numbers below `buckets`, if that is positive. `start` is joined with the features' hashes; a number
-/// in a dense column is its own.
-fn hashed(
+/// The combinations of the columns' features as numbers.
+pub(super) fn hashed_values(
     cx: &TensorCx<'_>,
-    start: Option<u64>,
-    buckets: i64,
-    string: &dyn Fn(&[u8]) -> u64,
-    number: &dyn Fn(i64) -> u64,
-) -> Result<Vec<Tensor>, KernelError> {
-    let all = columns(cx)?;
-    let (columns, rows) = &all;
+    columns: &[Column<'_>],
+    rows: usize,
+    hashing: &Hashing<'_>,
+) -> Result<Tensor, KernelError> {
+    let &Hashing {
+        start,
+        buckets,
+        string,
+        number,
+    } = hashing;
     let below = if buckets > 0 { buckets } else { i64::MAX } as u64;
-    let mut values = cx.zeros(DType::I64, &[totals(columns, *rows)?.0])?;
+    let mut values = cx.zeros(DType::I64, &[totals(columns, rows)?.0])?;
     let mut to = values.as_mut_slice::<i64>()?.iter_mut();
-    each_combination(cx, columns, *rows, |_, _, chosen| {
+    each_combination(cx, columns, rows, |_, _, chosen| {
         let mut hash = start;
         for (column, &at) in columns.iter().zip(chosen) {
             let own = match column.is_dense {
@@ -269,7 +312,38 @@ fn hashed(
         }
         Ok(())
     })?;
-    crossed(cx, &all, values)
+    Ok(values)
+}
+
+/// The hashes that attributes `hash_key` and `num_buckets` ask for.
+pub(super) fn keyed(attrs: &Attrs) -> Hashing<'static> {
+    Hashing {
+        start: Some(attrs.int("hash_key") as u64),
+        buckets: attrs.int("num_buckets"),
+        string: &fingerprint,
+        number: &|n| n as u64,
+    }
+}
+
+/// Fails unless the number of buckets is not negative, and all columns are of dtypes of features.
+pub(super) fn check_attrs(attrs: &Attrs, columns: &[&'static str]) -> Result<(), InferError> {
+    let buckets = attrs
+        .get("num_buckets")
+        .map_or(0, |_| attrs.int("num_buckets"));
+    if buckets < 0 {
+        return Err(InferError::Attr {
+            attr: "num_buckets",
+            reason: format!("{buckets} buckets: give 0, for no limit, or more"),
+        });
+    }
+    for &attr in columns {
+        let mut listed = attrs.types(attr).iter();
+        if let Some(other) = listed.find(|t| !FEATURES.contains(t)) {
+            let reason = format!("{other} is no dtype of features: use int64 or string");
+            return Err(InferError::Attr { attr, reason });
+        }
+    }
+    Ok(())
 }
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -280,17 +354,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
             reason: format!("Expected {n} input values, got {values}"),
         });
     }
-    for attr in ["sparse_types", "dense_types"] {
-        if let Some(other) = cx
-            .attrs()
-            .types(attr)
-            .iter()
-            .find(|t| !FEATURES.contains(t))
-        {
-            let reason = format!("{other} is no dtype of features: use int64 or string");
-            return Err(InferError::Attr { attr, reason });
-        }
-    }
+    check_attrs(cx.attrs(), &["sparse_types", "dense_types"])?;
     set_sparse(cx, 0, None, Some(2));
     cx.set(2, Shape::known(&[2]));
     Ok(())
@@ -300,7 +364,7 @@ const INDICES: Arg = arg_of("indices", DType::I64).list("N");
 const VALUES: Arg = args_of("values", "sparse_types");
 const SHAPES: Arg = arg_of("shapes", DType::I64).list("N");
 const DENSE: Arg = args_of("dense_inputs", "dense_types");
-const FEATURES: &[DType] = &[DType::I64, DType::String];
+pub(super) const FEATURES: &[DType] = &[DType::I64, DType::String];
 
 const N: AttrDef = any_count_attr("N");
 const SPARSE_TYPES: AttrDef = types_attr("sparse_types");
@@ -332,16 +396,6 @@ pub(crate) static CROSS: Op = Op {
             type_attr("out_type", FEATURES),
             type_attr("internal_type", FEATURES),
         ],
-        shape: |cx| {
-            let buckets = cx.attrs().int("num_buckets");
-            if buckets < 0 {
-                return Err(InferError::Attr {
-                    attr: "num_buckets",
-                    reason: format!("{buckets} buckets: give 0, for no limit, or more"),
-                });
-            }
-            shape(cx)
-        },
         ..COMMON
     },
     kernels: &[cpu_tensors(|cx| {
@@ -357,16 +411,7 @@ pub(crate) static CROSS: Op = Op {
             ));
         }
         match hashes {
-            true => {
-                let key = attrs.int("hash_key") as u64;
-                hashed(
-                    cx,
-                    Some(key),
-                    attrs.int("num_buckets"),
-                    &fingerprint,
-                    &|n| n as u64,
-                )
-            }
+            true => hashed(cx, &keyed(attrs)),
             false => joined(cx, b"_X_"),
         }
     })],
@@ -434,6 +479,12 @@ pub(crate) static CROSS_HASHED: Op = Op {
         };
         // TensorFlow hashes the lower half of a number in a sparse column.
         let number = |n: i64| hash(&n.to_le_bytes()[..4]);
-        hashed(cx, None, buckets, &hash, &number)
+        let hashing = Hashing {
+            start: None,
+            buckets,
+            string: &hash,
+            number: &number,
+        };
+        hashed(cx, &hashing)
     })],
 };

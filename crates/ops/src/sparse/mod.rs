@@ -4,10 +4,12 @@ mod add;
 mod concat_split;
 mod count;
 mod cross;
+mod csr;
 mod dense_elementwise;
 mod dense_matmul;
 mod edit_distance;
 mod fill_empty_rows;
+mod ragged_cross;
 mod reduce;
 mod reorder_reshape;
 mod serialized_sparse;
@@ -55,6 +57,21 @@ pub(crate) static OPS: &[&Op] = &[
     &cross::CROSS,
     &cross::CROSS_V2,
     &cross::CROSS_HASHED,
+    &ragged_cross::RAGGED,
+    &csr::convert::FROM_SPARSE,
+    &csr::convert::FROM_DENSE,
+    &csr::convert::TO_SPARSE,
+    &csr::convert::TO_DENSE,
+    &csr::convert::COMPONENTS,
+    &csr::convert::NNZ,
+    &csr::convert::ZEROS,
+    &csr::products::MAT_MUL,
+    &csr::products::SPARSE_MAT_MUL,
+    &csr::products::TRANSPOSE,
+    &csr::elementwise::ADD,
+    &csr::elementwise::MUL,
+    &csr::elementwise::SOFTMAX,
+    &csr::elementwise::SOFTMAX_GRAD,
     &tensors_map::ADD_ONE,
     &tensors_map::ADD_MANY,
     &tensors_map::TAKE_MANY,

@@ -6,7 +6,7 @@ use thalweg_graph::Attr;
 use thalweg_tensor::{DType, Tensor};
 
 use super::accounted_map::AccountedMap;
-use super::tensors::AccountedVec;
+use super::tensors::{AccountedVec, unwritten};
 
 /// The dtypes whose elements are no numbers.
 pub(crate) const OPAQUE: &[DType] = &[DType::String, DType::Resource, DType::Variant];
@@ -22,6 +22,15 @@ macro_rules! numbered_kernel {
 }
 
 pub(crate) use numbered_kernel;
+
+/// The elements of places of a result that no input reaches, of resources and variants.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Gaps {
+    /// There are none: such a place is an error.
+    Refused,
+    /// Handles that hold nothing, as zeros.
+    Nothing,
+}
 
 /// The elements that numbers stand for.
 struct Known<'a> {
@@ -72,6 +81,7 @@ impl<'a> Known<'a> {
         cx: &TensorCx<'_>,
         dtype: DType,
         numbers: &Tensor,
+        gaps: Gaps,
     ) -> Result<Tensor, KernelError> {
         let dims = numbers.dims();
         let places = numbers.as_slice::<i64>()?.iter();
@@ -84,12 +94,16 @@ impl<'a> Known<'a> {
             }
             return Ok(all.finish()?);
         }
-        if places.clone().any(|place| place == 0) {
+        if gaps == Gaps::Refused && places.clone().any(|place| place == 0) {
             return Err(KernelError::Invalid(format!(
                 "an element of the result is no element of an input, and there is no {dtype} for it"
             )));
         }
+        let nothing = unwritten(cx.memory(), dtype, &[])?;
         let element = |place: usize| {
+            if place == 0 {
+                return nothing.handle_at(0);
+            }
             let &(tensor, at) = self.handles.get(place)?;
             self.tensors.get(tensor)?.handle_at(at)
         };
@@ -100,6 +114,11 @@ impl<'a> Known<'a> {
 
 /// Runs `op`'s kernel of integers on numbers in place of other elements.
 pub(crate) fn run(cx: &TensorCx<'_>, op: &Op) -> Result<Vec<Tensor>, KernelError> {
+    run_with(cx, op, Gaps::Refused)
+}
+
+/// As [`run`], with these gaps.
+pub(crate) fn run_with(cx: &TensorCx<'_>, op: &Op, gaps: Gaps) -> Result<Vec<Tensor>, KernelError> {
     let mut known = Known {
         strings: AccountedVec::filled(1, &b""[..], cx.memory())?,
         numbers: AccountedMap::new(cx.memory()),
@@ -124,7 +143,7 @@ pub(crate) fn run(cx: &TensorCx<'_>, op: &Op) -> Result<Vec<Tensor>, KernelError
     let back = |(i, tensor): (usize, Tensor)| {
         let dtype = cx.node().outputs.get(i).map(|o| o.dtype);
         match dtype.filter(|d| OPAQUE.contains(d)) {
-            Some(dtype) => known.elements(cx, dtype, &tensor),
+            Some(dtype) => known.elements(cx, dtype, &tensor, gaps),
             None => Ok(tensor),
         }
     };

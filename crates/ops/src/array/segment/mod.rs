@@ -3,6 +3,7 @@
 mod segment_gradient;
 mod segment_reductions;
 mod sparse_segment;
+mod sparse_segment_grad_rows;
 mod unsorted_segment_sum;
 
 use thalweg_device::Op;
@@ -28,4 +29,7 @@ pub(crate) static OPS: &[&Op] = &[
     &sparse_segment::SPARSE_SEGMENT_SQRT_N,
     &sparse_segment::SPARSE_SEGMENT_SQRT_N_COUNTED,
     &sparse_segment::SPARSE_SEGMENT_SQRT_N_GRAD,
+    &sparse_segment_grad_rows::SUM,
+    &sparse_segment_grad_rows::MEAN,
+    &sparse_segment_grad_rows::SQRT_N,
 ];

@@ -1,7 +1,7 @@
 //! StridedSlice (`x[1:-1, ::2, None]` in Python), StridedSliceGrad.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, int_attr, type_attr};
 use thalweg_graph::{Attrs, GradCx, Infer, NodeBuilder, OpDef};
 use thalweg_tensor::DType;
@@ -9,7 +9,7 @@ use thalweg_tensor::DType;
 use super::stride_spec::{EntryInputs, Masks, StridedSpec, resolve, spec};
 use crate::array::box_copies::{BoxCopies, BoxCopy, CopySource, fill_outside};
 use crate::support::gradient_nodes::shape_of;
-use crate::support::numbered_elements::numbered_kernel;
+use crate::support::numbered_elements::{Gaps, OPAQUE, numbered_kernel, run_with};
 use crate::support::shape_inputs::{described_shape, kernel_error};
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
 
@@ -191,6 +191,7 @@ pub(crate) static STRIDED_SLICE_GRAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        cpu_tensors(|cx| run_with(cx, &STRIDED_SLICE_GRAD, Gaps::Nothing)).only(&[("T", OPAQUE)]),
         cpu(|p| strided_slice_grad_moves(p)?.on_cpu()),
         gpu(|p| strided_slice_grad_moves(p)?.on_gpu()),
     ],

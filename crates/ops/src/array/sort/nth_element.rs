@@ -3,8 +3,8 @@
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use crate::support::gradient_nodes::int_scalar;
@@ -56,20 +56,20 @@ pub(crate) static NTH_ELEMENT: Op = Op {
                 return Ok(());
             };
             let Some((last, rows)) = dims.split_last() else {
-                return Err(InferError::Rank {
-                    input: 0,
-                    expected: "at least 1".to_owned(),
-                    found: Shape::scalar(),
-                });
+                let reason = "Input must be at least rank 1 but is rank 0".to_owned();
+                return Err(invalid_value(0, reason));
             };
             if let Some(n) = n {
-                let within = usize::try_from(n).is_ok_and(|n| last.is_none_or(|d| n < d));
-                if !within {
-                    let rows = cx.shape(0);
-                    return Err(invalid_value(
-                        1,
-                        format!("there is no place {n} in rows of {rows}"),
-                    ));
+                let Ok(place) = usize::try_from(n) else {
+                    let reason = format!("n must be non-negative but is {n}");
+                    return Err(invalid_value(1, reason));
+                };
+                if last.is_some_and(|d| place >= d) {
+                    let reason = format!(
+                        "Input must have last dimension > n = {n}, and has shape {}",
+                        cx.shape(0)
+                    );
+                    return Err(invalid_value(1, reason));
                 }
             }
             let shape = Shape::partial(rows.iter().copied());
