@@ -222,7 +222,7 @@ fn add_grad<T: Arithmetic>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError
         cx.zeros(T::DTYPE, &[own[1][0]])?,
     ];
     let [a, b] = &mut grads;
-    let mut to = [a.as_mut_slice::<T>()?, b.as_mut_slice::<T>()?];
+    let to = [a.as_mut_slice::<T>()?, b.as_mut_slice::<T>()?];
     // One walk along the sum, as the sum's own: entries that are out of order in both tensors find theirs.
     let (mut at, mut entry, mut stop) = (0, [0; 2], cx.stop_check());
     while at < count && (entry[0] < to[0].len() || entry[1] < to[1].len()) {
