@@ -1,7 +1,8 @@
-//! The choice of an algorithm other than that by taps: GEMMs, or Winograd's.
+//! The choice of an algorithm other than that by taps: GEMMs, Winograd's, or patches.
 
 use super::filter::Packing;
 use super::geometry::{ConvGeometry, Pass, Real};
+use super::patches::Patches;
 use super::pointwise::Pointwise;
 use super::winograd::Winograd;
 use crate::{Cpu, Epilogue, Isa};
@@ -10,6 +11,7 @@ use crate::{Cpu, Epilogue, Isa};
 pub(super) enum FastAlgorithm<'a> {
     Pointwise(Pointwise<'a>),
     Winograd(Winograd<'a>),
+    Patches(Patches<'a>),
 }
 
 impl<'a> FastAlgorithm<'a> {
@@ -17,6 +19,7 @@ impl<'a> FastAlgorithm<'a> {
     pub(super) fn of<T: Real>(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
         let one = Pointwise::of::<T>(isa, g, pass).map(FastAlgorithm::Pointwise);
         one.or_else(|| Winograd::of::<T>(isa, g, pass).map(FastAlgorithm::Winograd))
+            .or_else(|| Patches::of::<T>(isa, g, pass).map(FastAlgorithm::Patches))
     }
 
     /// The scratch it needs on this many threads, in bytes.
@@ -24,13 +27,14 @@ impl<'a> FastAlgorithm<'a> {
         match self {
             FastAlgorithm::Pointwise(one) => one.scratch::<T>(isa, threads),
             FastAlgorithm::Winograd(fast) => fast.scratch(threads),
+            FastAlgorithm::Patches(patches) => patches.scratch::<T>(isa, threads),
         }
     }
 
     /// Returns the form in which the filter may be kept from step to step.
     pub(super) fn packing(&self) -> Option<Packing> {
         match self {
-            FastAlgorithm::Pointwise(_) => None,
+            FastAlgorithm::Pointwise(_) | FastAlgorithm::Patches(_) => None,
             FastAlgorithm::Winograd(fast) => fast.packing(),
         }
     }
@@ -44,7 +48,7 @@ impl<'a> FastAlgorithm<'a> {
         scratch: &mut [u8],
     ) {
         match self {
-            FastAlgorithm::Pointwise(_) => {}
+            FastAlgorithm::Pointwise(_) | FastAlgorithm::Patches(_) => {}
             FastAlgorithm::Winograd(fast) => fast.pack(cpu, filter, to, scratch),
         }
     }
@@ -63,6 +67,7 @@ impl<'a> FastAlgorithm<'a> {
         match self {
             FastAlgorithm::Pointwise(one) => one.run(cpu, operands, epilogue, to, scratch),
             FastAlgorithm::Winograd(fast) => fast.run(cpu, operands, packed, epilogue, to, scratch),
+            FastAlgorithm::Patches(patches) => patches.run(cpu, operands, to, scratch),
         }
     }
 }

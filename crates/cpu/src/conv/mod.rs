@@ -2,7 +2,8 @@
 //!
 //! All are products through register tiles. A filter of one pixel, without padding, makes products of matrices
 //! (`pointwise`), but for its gradient where that is small; some others take fewer multiplications between what tiles and
-//! filter become at a few points (`winograd`). The rest have an offset per filter tap: a matrix of patches is never
+//! filter become at a few points (`winograd`). Gradients to few channels, or through a filter as wide as the image, add up
+//! patches (`patches`). The rest have an offset per filter tap: a matrix of patches is never
 //! written. There what pixels see is copied with padding written out and channels last, so that a pixel and its neighbour are a
 //! fixed distance apart: by tasks, a band of lines at a time that fits the second-level cache, where the filter fits it
 //! too (`band`); where it does not, once, unless the images lie so already, and tasks go along the filter in blocks
@@ -37,6 +38,7 @@ mod forward;
 mod geometry;
 mod input_grad;
 mod partial_sums;
+mod patches;
 mod pointwise;
 #[cfg(test)]
 mod tests;

@@ -140,6 +140,9 @@ fn geometries() -> impl Iterator<Item = ConvGeometry> {
         geometry(1, [6, 5, 170], [3, 4, 195], one, [2, 1], [0; 4]),
         geometry(1, [6, 9, 310], [2, 2, 323], [3, 4], one, [0; 4]),
         geometry(1, [4, 3, 90], [7, 7, 91], one, one, [3; 4]),
+        // Filters as wide as the image, of which several images are taken at a time.
+        geometry(5, [30, 64, 1], [3, 64, 16], one, one, [0; 4]),
+        geometry(3, [9, 40, 2], [2, 40, 5], [2, 1], [3, 1], [1, 1, 3, 3]),
     ]
     .into_iter()
     .flat_map(|g| [Layout::Nhwc, Layout::Nchw].map(|layout| ConvGeometry { layout, ..g }))
@@ -302,6 +305,16 @@ fn filters_that_fit_no_cache_are_multiplied_by_taps() {
             Winograd::of::<f32>(Isa::detect(), &g, pass).is_none(),
             "{g:?}"
         );
+    }
+}
+
+#[test]
+fn gradients_through_filters_as_wide_as_images_are_added_by_patches() {
+    let g = geometry(16, [56, 128, 1], [3, 128, 16], [1, 1], [1, 1], [0; 4]);
+    let deep = geometry(16, [56, 56, 64], [3, 3, 64], [2, 2], [1, 1], [1; 4]);
+    for (g, patches) in [(g, true), (deep, false)] {
+        let found = FastAlgorithm::of::<f32>(Isa::detect(), &g, Pass::ToInput);
+        assert_eq!(matches!(found, Some(FastAlgorithm::Patches(_))), patches);
     }
 }
 

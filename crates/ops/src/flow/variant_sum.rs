@@ -43,7 +43,9 @@ fn zeros_like_list(cx: &TensorCx<'_>, list: &TensorList) -> Result<Tensor, Kerne
 }
 
 fn no_sum(what: &str) -> KernelError {
-    KernelError::Invalid(format!("only lists, maps and optionals {what}, of all variants"))
+    KernelError::Invalid(format!(
+        "only lists, maps and optionals {what}, of all variants"
+    ))
 }
 
 /// Sum of two values: of two lists element by element, of two optionals value by value, of two maps key by key.
