@@ -21,6 +21,8 @@ use crate::kernels::Kernels;
 use crate::request::PlanContext;
 use product_sum::{ProductSum, argument};
 
+/// The most values of a loop that is looked at: each is compared with all results.
+const MAX_CARRIED: usize = 1024;
 /// The operands of a product, in names.
 const SIDES: [&str; 2] = ["a", "b"];
 
@@ -111,6 +113,9 @@ fn functions<'g>(graph: &'g GraphData, node: &Node) -> Option<[&'g Function; 2]>
 }
 
 fn sums(graph: &GraphData, node: &Node) -> Option<Vec<ProductSum>> {
+    if node.inputs.len() > MAX_CARRIED {
+        return None;
+    }
     let functions = functions(graph, node)?;
     let sum = |(index, input): (usize, &OutputId)| {
         let initial = &graph.fact(*input)?.shape;

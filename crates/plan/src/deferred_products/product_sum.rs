@@ -1,5 +1,6 @@
 //! Sums of products that a loop carries.
 
+use smallvec::SmallVec;
 use thalweg_graph::{Function, GraphData, NodeId, OutputId};
 use thalweg_tensor::{DType, Shape};
 
@@ -25,10 +26,17 @@ pub(super) struct ProductSum {
     pub(super) operands: [(OutputId, usize); 2],
 }
 
+/// The most Identity nodes that are looked through.
+const MAX_IDENTITIES: usize = 8;
+
 /// The output that one behind Identity nodes passes on.
 fn source(graph: &GraphData, mut output: OutputId) -> OutputId {
-    while graph.node(output.node).op.name == "Identity" {
-        output = graph.node(output.node).inputs[0];
+    for _ in 0..MAX_IDENTITIES {
+        let node = graph.node(output.node);
+        match node.inputs.first() {
+            Some(&input) if node.op.name == "Identity" => output = input,
+            _ => break,
+        }
     }
     output
 }
@@ -89,13 +97,12 @@ impl ProductSum {
         };
         // The only user of a value, behind Identity nodes.
         let only = |mut of: NodeId, user: NodeId| {
-            while let [one] = graph.consumers(of).take(2).collect::<Vec<_>>()[..]
-                && (one == user || graph.node(one).op.name == "Identity")
-            {
-                if one == user {
-                    return true;
+            for _ in 0..=MAX_IDENTITIES {
+                match graph.consumers(of).take(2).collect::<SmallVec<[_; 2]>>()[..] {
+                    [one] if one == user => return true,
+                    [one] if graph.node(one).op.name == "Identity" => of = one,
+                    _ => break,
                 }
-                of = one;
             }
             false
         };
