@@ -14,9 +14,9 @@ use super::dataset::{
     Cardinality, DATASET_OP, Dataset, DatasetValue, INPUT, METADATA, Row, RowBuffer, Rows, SHAPES,
     TYPES, input, number, over,
 };
-use super::index_shuffle::shuffled;
 use super::iterator_ops::{check, declared_shapes};
 use super::shuffle::{RESHUFFLES, Seeds, seeds_of};
+use crate::random::index_shuffle::shuffled;
 
 fn described(cardinality: Cardinality) -> String {
     match cardinality {

@@ -16,7 +16,6 @@ mod file_datasets;
 mod functions;
 mod groups;
 mod immutable_const;
-pub(crate) mod index_shuffle;
 mod interleave;
 mod iterator;
 mod iterator_ops;

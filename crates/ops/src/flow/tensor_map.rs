@@ -45,7 +45,7 @@ fn key_bytes(cx: &TensorCx<'_>, key: &Tensor) -> Result<Arc<[u8]>, KernelError> 
         DType::String => key.as_strings()?.iter().for_each(|string| sized(string)),
         dtype if dtype.is_handle() => {
             return Err(invalid(format!(
-                "a {dtype} is no key of a map: use numbers or strings"
+                "keys of a map are numbers or strings, not {dtype}"
             )));
         }
         _ => sized(key.bytes()),

@@ -5,7 +5,7 @@ use thalweg_graph::op::{Gradient, arg, int_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use crate::data::index_shuffle::Permutation;
+use super::index_shuffle::Permutation;
 use crate::support::tensors::AccountedVec;
 
 const INDICES: &[DType] = &[DType::I32, DType::U32, DType::I64, DType::U64];
@@ -18,7 +18,7 @@ fn invalid(why: impl Into<String>) -> KernelError {
 
 fn infer(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let rounds = cx.attrs().int("rounds");
-    if rounds < 4 || rounds > MAX_ROUNDS || rounds % 2 != 0 {
+    if !(4..=MAX_ROUNDS).contains(&rounds) || rounds % 2 != 0 {
         return Err(InferError::Attr {
             attr: "rounds",
             reason: format!("is {rounds}: give an even number from 4 to {MAX_ROUNDS}"),

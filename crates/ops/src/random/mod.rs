@@ -11,6 +11,7 @@ mod candidates;
 mod dropout;
 mod fill;
 mod gamma;
+pub(crate) mod index_shuffle;
 mod index_shuffle_op;
 mod multinomial;
 mod normal;

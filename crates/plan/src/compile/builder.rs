@@ -13,7 +13,6 @@ use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::{ALIGNMENT, DType};
 
-use super::emit::{MIN_KEPT_BYTES, MIN_SENT_BYTES};
 use super::uses::Uses;
 use crate::bindings::Bindings;
 use crate::error::SessionError;
@@ -27,6 +26,11 @@ use crate::request::PlanContext;
 /// Number of bytes by which an arena may grow for each further thread, so that independent instructions do not wait for
 /// each other's memory: about the second-level cache of a core.
 const SPARE_BYTES_PER_THREAD: usize = 1 << 20;
+
+/// Number of bytes from which on values that go to another task or rank have tensors of their own.
+pub(super) const MIN_SENT_BYTES: usize = 64 << 10;
+/// Number of bytes from which on values that a stack or the caller of a function keeps have tensors of their own.
+pub(super) const MIN_KEPT_BYTES: usize = 4 << 10;
 
 /// The reason that a variable's handle cannot be sent: it has no slot.
 const HANDLE_SENT: &str = "it sends the handle of a variable, which does not leave its device: send \

@@ -14,7 +14,7 @@ use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Shape};
 
 use super::NO_SLOT;
-use super::builder::Builder;
+use super::builder::{Builder, MIN_KEPT_BYTES, MIN_SENT_BYTES};
 use crate::error::SessionError;
 use crate::error::failed;
 use crate::error::memory;
@@ -22,11 +22,6 @@ use crate::error::panicked;
 use crate::memory::{ArenaBlock, LastUse};
 use crate::program::{Action, Home, Instruction};
 use crate::region::Region;
-
-/// Number of bytes from which on values that go to another task or rank have tensors of their own.
-pub(super) const MIN_SENT_BYTES: usize = 64 << 10;
-/// Number of bytes from which on values that a stack or the caller of a function keeps have tensors of their own.
-pub(super) const MIN_KEPT_BYTES: usize = 4 << 10;
 
 impl Builder<'_> {
     pub(super) fn read(

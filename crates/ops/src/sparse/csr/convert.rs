@@ -4,9 +4,9 @@
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr};
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use super::matrix::{ENTRIES, Pattern, SparseMatrix, by_entry, one_matrix};
+use super::matrix::{ENTRIES, Pattern, SparseMatrix, one_matrix};
 use crate::flow::rows::slice_elements;
 use crate::sparse::sparse_input::{
     SparseInput, check_shape, expect_rank, index_tensor, infer_sparse, invalid, set_sparse,
@@ -154,12 +154,12 @@ pub(crate) static TO_DENSE: Op = Op {
         let (pattern, dtype) = (&matrix.pattern, matrix.values.dtype());
         let [_, rows, columns] = pattern.sizes();
         let mut dense = cx.zeros(dtype, pattern.dims())?;
-        by_entry!(dtype, T => {
+        dispatch!(dtype, [F32 F64 C64 C128], T => {
             let (to, from) = (dense.as_mut_slice::<T>()?, matrix.values.as_slice::<T>()?);
             pattern.each(cx, |entry, [matrix, row, column]| {
                 to[(matrix * rows + row) * columns + column] = from[entry];
             })
-        })?;
+        }, else Err(KernelError::DType(dtype)))?;
         Ok(vec![dense])
     })],
 };

@@ -9,7 +9,7 @@ use thalweg_graph::op::{Arg, AttrDef, arg, arg_of, type_attr};
 use thalweg_tensor::{DType, dispatch};
 
 use super::convert::MATRIX_OP;
-use super::matrix::{ENTRIES, SparseMatrix, by_entry, one_matrix};
+use super::matrix::{ENTRIES, SparseMatrix, one_matrix};
 use super::products::merged_rows;
 use crate::sparse::sparse_input::invalid;
 
@@ -42,7 +42,8 @@ pub(crate) static ADD: Op = Op {
             SparseMatrix::typed(cx, 0, "T")?,
             SparseMatrix::typed(cx, 1, "T")?,
         ];
-        by_entry!(a.values.dtype(), T => added::<T>(cx, &a, &b)?.output())
+        let dtype = a.values.dtype();
+        dispatch!(dtype, [F32 F64 C64 C128], T => added::<T>(cx, &a, &b)?.output(), else Err(KernelError::DType(dtype)))
     })],
 };
 
@@ -86,7 +87,8 @@ pub(crate) static MUL: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let a = SparseMatrix::typed(cx, 0, "T")?;
-        by_entry!(a.values.dtype(), T => multiplied::<T>(cx, &a)?.output())
+        let dtype = a.values.dtype();
+        dispatch!(dtype, [F32 F64 C64 C128], T => multiplied::<T>(cx, &a)?.output(), else Err(KernelError::DType(dtype)))
     })],
 };
 

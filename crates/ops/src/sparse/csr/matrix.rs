@@ -286,32 +286,6 @@ impl SparseMatrix {
     }
 }
 
-/// Expands `$body` with `$T` as the type of entries of `$dtype`.
-macro_rules! by_entry {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            DType::C64 => {
-                type $T = thalweg_tensor::num_complex::Complex<f32>;
-                $body
-            }
-            DType::C128 => {
-                type $T = thalweg_tensor::num_complex::Complex<f64>;
-                $body
-            }
-            other => Err(KernelError::DType(other)),
-        }
-    };
-}
-pub(super) use by_entry;
-
 /// The conjugate of each entry.
 pub(super) fn conjugated(
     cx: &TensorCx<'_>,

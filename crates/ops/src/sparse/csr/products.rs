@@ -6,10 +6,10 @@ use thalweg_cpu::number::Arithmetic;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{AttrDef, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{Attrs, Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::convert::{MATRIX_OP, TYPE};
-use super::matrix::{Pattern, SparseMatrix, by_entry, conjugated, one_matrix};
+use super::matrix::{Pattern, SparseMatrix, conjugated, one_matrix};
 use crate::sparse::sparse_input::invalid;
 use crate::support::tensors::AccountedVec;
 
@@ -79,7 +79,8 @@ pub(crate) static MAT_MUL: Op = Op {
     kernels: &[cpu_tensors(|cx| {
         let a = SparseMatrix::typed(cx, 0, "T")?;
         let a = operand(cx, &a, ["transpose_a", "adjoint_a"])?;
-        by_entry!(a.values.dtype(), T => Ok(vec![with_dense::<T>(cx, &a)?]))
+        let dtype = a.values.dtype();
+        dispatch!(dtype, [F32 F64 C64 C128], T => Ok(vec![with_dense::<T>(cx, &a)?]), else Err(KernelError::DType(dtype)))
     })],
 };
 
@@ -162,7 +163,8 @@ pub(crate) static SPARSE_MAT_MUL: Op = Op {
         ];
         let a = operand(cx, &a, ["transpose_a", "adjoint_a"])?;
         let b = operand(cx, &b, ["transpose_b", "adjoint_b"])?;
-        by_entry!(a.values.dtype(), T => with_sparse::<T>(cx, &a, &b)?.output())
+        let dtype = a.values.dtype();
+        dispatch!(dtype, [F32 F64 C64 C128], T => with_sparse::<T>(cx, &a, &b)?.output(), else Err(KernelError::DType(dtype)))
     })],
 };
 

@@ -96,7 +96,7 @@ impl Permutation {
 }
 
 /// The number in the place of `index` in a permutation of `0..=last`.
-pub(super) fn shuffled(index: u64, key: [u32; 3], last: u64) -> u64 {
+pub(crate) fn shuffled(index: u64, key: [u32; 3], last: u64) -> u64 {
     Permutation::new(key, last, ROUNDS).of(index)
 }
 
