@@ -455,3 +455,31 @@ fn a_switch_takes_a_scalar_alone() {
             .is_err()
     );
 }
+
+#[test]
+fn products_of_the_gradient_of_a_loop_follow_it() {
+    let g = Graph::new();
+    let w = g.placeholder("w", DType::F64, [64, 64]);
+    let x = g.placeholder("x", DType::F64, [2, 64]);
+    let looped = g.while_loop(
+        &[g.constant(0i32), x],
+        |_, v| v[0].less(4),
+        |_, v| vec![v[0] + 1, v[1].matmul(w).tanh()],
+    )[1];
+    let unrolled = (0..4).fold(x, |h, _| h.matmul(w).tanh());
+    let slopes = [looped, unrolled].map(|y| gradients(&[y], &[w])[0].unwrap());
+    let numbers = |len: i32| (0..len).map(|i| f64::from(i * 37 % 101) / 505.0 - 0.1);
+    let [w_value, x_value] = [(64, w), (2, x)].map(|(rows, of)| {
+        let values: Vec<f64> = numbers(rows * 64).collect();
+        of.feed(Tensor::new(&[rows as usize, 64], &values).unwrap())
+    });
+    let feeds = [w_value, x_value];
+    let session = Session::new(&g).unwrap();
+    let plan = session.explain(slopes[0], &feeds).unwrap();
+    assert!(plan.contains("= TensorListConcatV2("), "{plan}");
+    let results = session.step(slopes, &feeds).unwrap();
+    let [one, other] = [0, 1].map(|i| results.slice::<f64>(i).unwrap());
+    let apart = one.iter().zip(other).map(|(a, b)| (a - b).abs());
+    assert!(apart.fold(0.0, f64::max) < 1e-12);
+    assert!(one.iter().any(|d| d.abs() > 1e-3));
+}

@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
-use crate::number::{Float, Number, Wide};
+use crate::number::{Number, Wide};
 use crate::pooling::{PoolGeometry, max_pool, sum_pool, sum_pool_grad};
 use crate::scratch::{Scratch, for_chunks};
 use crate::window_axis::WindowAxis;
@@ -123,15 +123,15 @@ pub fn avg_pool3d_grad_scratch<T>(g: &Pool3dGeometry) -> usize {
 }
 
 /// Divides each window's number by the count of its elements inside the volume.
-fn divide_by_counts<T: Float + Pod>(cpu: Cpu<'_>, g: &Pool3dGeometry, output: &mut [T]) {
+fn divide_by_counts<T: Wide + Pod>(cpu: Cpu<'_>, g: &Pool3dGeometry, output: &mut [T]) {
     let [depth, lines, cols] = g.axes;
     for_chunks(cpu.pool, output, cols.output * g.inner, &|line, to| {
         let z = line / lines.output % depth.output;
         let area = depth.places(z).len() * lines.places(line % lines.output).len();
         for (x, voxel) in to.chunks_exact_mut(g.inner).enumerate() {
-            let count = <T as Float>::Wide::from_f64((area * cols.places(x).len()) as f64);
+            let count = T::from_f64((area * cols.places(x).len()) as f64);
             for number in voxel {
-                *number = T::narrow(number.widen() / count);
+                *number = *number / count;
             }
         }
     });
@@ -176,7 +176,7 @@ pub fn max_pool3d<T: Number + Pod>(
 ///
 /// # Panics
 /// As [`max_pool3d`].
-pub fn avg_pool3d<T: Float + Pod>(
+pub fn avg_pool3d<T: Wide + Pod>(
     cpu: Cpu<'_>,
     g: &Pool3dGeometry,
     input: &[T],
@@ -193,7 +193,7 @@ pub fn avg_pool3d<T: Float + Pod>(
 ///
 /// # Panics
 /// As [`max_pool3d`].
-pub fn avg_pool3d_grad<T: Float + Pod>(
+pub fn avg_pool3d_grad<T: Wide + Pod>(
     cpu: Cpu<'_>,
     g: &Pool3dGeometry,
     output_grad: &[T],

@@ -4,14 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use smallvec::SmallVec;
-
-use crate::attr::Attr;
 use crate::data::GraphData;
 use crate::error::Reason;
-use crate::function::{ARGUMENT, Function, Port};
+use crate::function::{Function, Port, argument_node};
 use crate::graph::Graph;
-use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
+use crate::node::{Fact, Node, NodeId, Origin, OutputId};
 use crate::op::Effect;
 use crate::output::Output;
 use crate::scopes::Pop;
@@ -185,26 +182,14 @@ impl Graph {
     }
 
     fn argument_node(&self, name: &str, fact: &Fact) -> NodeId {
-        let mut attrs = Attrs::default();
-        attrs.set("T", Attr::Type(fact.dtype));
-        attrs.set("index", Attr::Int(0));
         let fact = Fact {
             reference: false,
             ..fact.clone().without_value()
         };
+        let origin = Origin::Other("the argument of a function".into());
         let mut state = self.state();
         let name = state.names.unique(name);
-        Arc::make_mut(&mut state.data).push(Node {
-            name,
-            op: &ARGUMENT,
-            inputs: SmallVec::new(),
-            controls: SmallVec::new(),
-            attrs,
-            device: Default::default(),
-            colocation: SmallVec::new(),
-            outputs: SmallVec::from_elem(fact, 1),
-            origin: Origin::Other("the argument of a function".into()),
-        })
+        Arc::make_mut(&mut state.data).push(argument_node(name, 0, fact, origin))
     }
 
     /// `true` if this is a body that was begun in `outer`, or in a body of it.

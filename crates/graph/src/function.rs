@@ -33,7 +33,7 @@ use crate::check::check_node;
 use crate::data::GraphData;
 use crate::error::Reason;
 use crate::graph::Graph;
-use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
+use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
 use crate::op::{Arg, AttrDef, Calls, Effect, Gradient, OpDef, arg, attr, type_attr};
 use crate::output::{Operation, Output};
 use thalweg_tensor::dtype::DType;
@@ -55,6 +55,24 @@ pub static ARGUMENT: OpDef = OpDef {
     effect: Effect::Feed,
     ..OpDef::EMPTY
 };
+
+/// The node of this name that stands for argument `index`, with this fact.
+pub fn argument_node(name: String, index: usize, fact: Fact, origin: Origin) -> Node {
+    let mut attrs = Attrs::default();
+    attrs.set("T", Attr::Type(fact.dtype));
+    attrs.set("index", Attr::Int(index as i64));
+    Node {
+        name,
+        op: &ARGUMENT,
+        inputs: SmallVec::new(),
+        controls: SmallVec::new(),
+        attrs,
+        device: Default::default(),
+        colocation: SmallVec::new(),
+        outputs: SmallVec::from_elem(fact, 1),
+        origin,
+    }
+}
 
 /// The deepest nesting of function calls at run time.
 pub const MAX_CALL_DEPTH: usize = 64;
@@ -96,7 +114,7 @@ pub struct Function {
     /// Its attributes, including those whose names begin with `_`.
     pub attrs: Vec<(String, Attr)>,
     /// The origin shown in descriptions and errors: a file, or a line.
-    pub origin: crate::node::Origin,
+    pub origin: Origin,
 }
 
 impl Function {

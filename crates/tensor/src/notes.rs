@@ -27,7 +27,7 @@ struct Derived {
     lost: u32,
 }
 
-/// An object that was read this often has paid for itself.
+/// An object that was read this often is taken to have paid for itself.
 const READS_THAT_PAY: u32 = 8;
 /// Each object that has not paid for itself multiplies the reads before the next one is made by this number.
 const PATIENCE: u32 = 16;

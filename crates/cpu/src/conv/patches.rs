@@ -11,8 +11,7 @@ use crate::gemm::{Gemm, GemmBatch, gemm_many, gemm_many_scratch};
 use crate::scratch::{Scratch, for_chunks};
 use crate::{Cpu, Epilogue, Isa, Layout};
 
-/// The time to write a number of a part and to add it, in multiplications: measured, with the GEMM's own for few output
-/// channels.
+/// The time to write a number of a part and to add it, in multiplications: an estimate that favours taps.
 const ADD_COST: f64 = 24.0;
 /// Numbers of the parts of some images: they stay in a last-level cache.
 const PARTS: usize = 1 << 20;

@@ -19,10 +19,11 @@
 
 use bytemuck::Zeroable;
 
-use super::scratch::{Disjoint, for_chunks, for_lanes, lanes_scratch};
+use super::scratch::{for_chunks, lanes_scratch};
 use super::{Cpu, Epilogue};
 use crate::Isa;
-use task::{GemmPlan, GemmTask};
+use run::run_tasks;
+use task::GemmPlan;
 use thalweg_tensor::Notes;
 
 mod block;
@@ -119,12 +120,5 @@ pub fn gemm_many<T: Element>(
         });
     }
     let plan = GemmPlan::of::<T>(cpu.isa, cpu.pool.threads(), p, many);
-    let c = Disjoint::new(c);
-    for_lanes(
-        cpu.pool,
-        plan.tasks(),
-        scratch,
-        plan.lane(p.transpose_a),
-        &|task, scratch| GemmTask::new(cpu.isa, p, &plan, task).run([a, b], epilogue, &c, scratch),
-    );
+    run_tasks(cpu, p, &plan, [a, b], epilogue, c, scratch);
 }

@@ -1,8 +1,8 @@
 //! GEMMs whose `B` lies in panels before: for one that several products take.
 
+use super::run::run_tasks;
 use super::task::{GemmPlan, GemmTask};
 use super::{Element, Gemm, GemmBatch, few_rows};
-use crate::scratch::{Disjoint, for_lanes};
 use crate::{Cpu, Epilogue, Isa};
 
 /// The number of elements of `B` in panels; `None` for a GEMM that reads `B` where it lies, or widens it.
@@ -60,17 +60,7 @@ pub fn gemm_prepacked<T: Element>(
         "one scale and one bias for each column of {p:?}"
     );
     let plan = GemmPlan::of::<T>(cpu.isa, cpu.pool.threads(), p, GemmBatch::ONE).of_prepacked();
-    let c = Disjoint::new(c);
-    for_lanes(
-        cpu.pool,
-        plan.tasks(),
-        scratch,
-        plan.lane(p.transpose_a),
-        &|task, scratch| {
-            let task = GemmTask::new(cpu.isa, p, &plan, task);
-            task.run([a, panels], epilogue, &c, scratch);
-        },
-    );
+    run_tasks(cpu, p, &plan, [a, panels], epilogue, c, scratch);
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! Runs a task: block after block, tile after tile.
+//! Runs the tasks of a plan, each block after block, tile after tile.
 
 use bytemuck::Pod;
 
-use super::Element;
 use super::block::{OperandSide, in_line};
 use super::packed::{Next, Packed};
 use super::task::{GemmPlan, GemmTask};
-use crate::Epilogue;
+use super::{Element, Gemm};
 use crate::micro_kernel::{Ahead, Tile, Tiled};
-use crate::scratch::{Disjoint, Scratch, part};
+use crate::scratch::{Disjoint, Scratch, for_lanes, part};
+use crate::{Cpu, Epilogue};
 
 /// Maximum number of columns of a task that reads its rows of `A` where they lie: with more, a copy pays.
 const MAX_DIRECT_COLS: usize = 128;
@@ -30,6 +30,29 @@ fn rows_ahead<S>(
         in_line,
         (len / count.max(1)).max(1),
     )
+}
+
+/// Runs the tasks of a plan.
+pub(super) fn run_tasks<T: Element>(
+    cpu: Cpu<'_>,
+    p: &Gemm,
+    plan: &GemmPlan<T::Sum>,
+    operands: [&[T]; 2],
+    epilogue: Epilogue<'_, T::Sum>,
+    c: &mut [T],
+    scratch: &mut [u8],
+) {
+    let c = Disjoint::new(c);
+    for_lanes(
+        cpu.pool,
+        plan.tasks(),
+        scratch,
+        plan.lane(p.transpose_a),
+        &|task, scratch| {
+            let task = GemmTask::new(cpu.isa, p, plan, task);
+            task.run(operands, epilogue, &c, scratch);
+        },
+    );
 }
 
 impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {

@@ -7,11 +7,13 @@
 
 mod product_sum;
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use thalweg_device::Device;
 use thalweg_graph::check::check_node;
-use thalweg_graph::function::ARGUMENT;
+use thalweg_graph::function::{Port, argument_node};
 use thalweg_graph::op::{Calls, LIVE_OUTPUTS};
 use thalweg_graph::simplify::Simplified;
 use thalweg_graph::{Attr, Attrs, Fact, Func, Function, GraphData, Node, NodeId, OpDef, OutputId};
@@ -26,8 +28,8 @@ const MAX_CARRIED: usize = 1024;
 /// The operands of a product, in names.
 const SIDES: [&str; 2] = ["a", "b"];
 
-/// The ops that take the place of a sum in a loop.
-struct Ops {
+/// The ops that take the place of a sum in a loop, on lists of rows.
+struct ListOps {
     constant: &'static OpDef,
     empty: &'static OpDef,
     push: &'static OpDef,
@@ -36,10 +38,10 @@ struct Ops {
     add: &'static OpDef,
 }
 
-impl Ops {
-    fn new(kernels: &Kernels) -> Option<Ops> {
+impl ListOps {
+    fn new(kernels: &Kernels) -> Option<ListOps> {
         let find = |name: &str| kernels.get(name).map(|op| &op.def);
-        Some(Ops {
+        Some(ListOps {
             constant: find("Const")?,
             empty: find("EmptyTensorList")?,
             push: find("TensorListPushBack")?,
@@ -62,24 +64,22 @@ fn deferred(simplified: &Simplified, context: PlanContext<'_>) -> Option<Simplif
         matches!(device, Some(Device::Cpu(_)))
     };
     let graph = &simplified.graph;
-    let ascends = |(id, node): (NodeId, &std::sync::Arc<Node>)| {
-        let inputs = node.inputs.iter().map(|i| i.node);
-        inputs.chain(node.controls.iter().copied()).all(|n| n < id)
-    };
-    if !graph.nodes().all(ascends) {
-        return None;
-    }
     let found: FxHashMap<NodeId, Vec<ProductSum>> = graph
         .nodes()
         .filter(|(id, node)| node.op.calls == Calls::Loop && on_cpu(*id))
         .filter_map(|(id, node)| Some((id, sums(graph, node)?)))
         .filter(|(_, sums)| !sums.is_empty())
         .collect();
-    if found.is_empty() {
+    // A part of a step that comes from another task may be in another order.
+    let ascends = |(id, node): (NodeId, &Arc<Node>)| {
+        let inputs = node.inputs.iter().map(|i| i.node);
+        inputs.chain(node.controls.iter().copied()).all(|n| n < id)
+    };
+    if found.is_empty() || !graph.nodes().all(ascends) {
         return None;
     }
-    let mut copy = Copy {
-        ops: Ops::new(context.kernels)?,
+    let mut rewriter = LoopRewriter {
+        ops: ListOps::new(context.kernels)?,
         out: graph.empty(),
         devices: Vec::with_capacity(simplified.devices.len()),
         device: 0,
@@ -87,22 +87,26 @@ fn deferred(simplified: &Simplified, context: PlanContext<'_>) -> Option<Simplif
         sums: FxHashMap::default(),
     };
     for (id, node) in graph.nodes() {
-        copy.device = simplified.devices[id.index()];
+        rewriter.device = simplified.devices[id.index()];
         let mut node = Node::clone(node);
-        node.inputs.iter_mut().for_each(|i| *i = copy.value(*i));
-        (node.controls.iter_mut()).for_each(|c| *c = copy.nodes[c.index()]);
+        node.inputs.iter_mut().for_each(|i| *i = rewriter.value(*i));
+        (node.controls.iter_mut()).for_each(|c| *c = rewriter.nodes[c.index()]);
         let sums = found.get(&id).map_or(&[][..], |sums| sums);
-        copy.add(id, node, sums)?;
+        rewriter.add(id, node, sums)?;
     }
-    let node = |n: &NodeId| copy.nodes[n.index()];
+    let node = |n: &NodeId| rewriter.nodes[n.index()];
     Some(Simplified {
         feeds: (simplified.feeds.iter())
             .map(|f| f.as_ref().map(node))
             .collect(),
-        fetches: simplified.fetches.iter().map(|f| copy.value(*f)).collect(),
+        fetches: simplified
+            .fetches
+            .iter()
+            .map(|f| rewriter.value(*f))
+            .collect(),
         targets: simplified.targets.iter().map(node).collect(),
-        devices: copy.devices,
-        graph: copy.out,
+        devices: rewriter.devices,
+        graph: rewriter.out,
     })
 }
 
@@ -112,6 +116,7 @@ fn functions<'g>(graph: &'g GraphData, node: &Node) -> Option<[&'g Function; 2]>
     Some([function("cond")?, function("body")?])
 }
 
+/// The sums of products of a loop; `None` for a loop that is not looked at.
 fn sums(graph: &GraphData, node: &Node) -> Option<Vec<ProductSum>> {
     if node.inputs.len() > MAX_CARRIED {
         return None;
@@ -126,19 +131,19 @@ fn sums(graph: &GraphData, node: &Node) -> Option<Vec<ProductSum>> {
 }
 
 /// A graph under construction.
-struct Copy {
-    ops: Ops,
+struct LoopRewriter {
+    ops: ListOps,
     out: GraphData,
     devices: Vec<u32>,
     /// The device of the next nodes.
     device: u32,
-    /// By node of the old graph: its copy.
+    /// By node of the old graph: its rewriter.
     nodes: Vec<NodeId>,
     /// By result of a loop in the old graph: the sum that follows the loop.
     sums: FxHashMap<OutputId, OutputId>,
 }
 
-impl Copy {
+impl LoopRewriter {
     /// The output that stands for one of the old graph.
     fn value(&self, old: OutputId) -> OutputId {
         let node = self.nodes[old.node.index()];
@@ -197,8 +202,7 @@ impl Copy {
                 changed
                     .inputs
                     .push(self.empty_list(&name, columns, sum.dtype, &product)?);
-                let list = Fact::new(DType::Variant, Shape::scalar());
-                changed.outputs.push(list);
+                changed.outputs.push(list_fact());
             }
             // The sum stays as it was before the loop.
             body.outputs[sum.index] = argument(&body, sum.index)?;
@@ -346,26 +350,19 @@ fn element(dtype: DType) -> Attrs {
 
 /// Adds an argument that is a list.
 fn push_argument(function: &mut Function, name: &str, like: &Node) -> OutputId {
-    let mut attrs = Attrs::default();
-    attrs.set("T", Attr::Type(DType::Variant));
-    attrs.set("index", Attr::Int(function.arguments.len() as i64));
-    let node = function.body.push(Node {
-        name: name.to_owned(),
-        op: &ARGUMENT,
-        inputs: SmallVec::new(),
-        controls: SmallVec::new(),
-        attrs,
-        device: Default::default(),
-        colocation: SmallVec::new(),
-        outputs: smallvec![Fact::new(DType::Variant, Shape::scalar())],
-        origin: like.origin.clone(),
-    });
+    let (index, list) = (function.arguments.len(), list_fact());
+    let node = argument_node(name.to_owned(), index, list, like.origin.clone());
+    let node = function.body.push(node);
     function.inputs.push(node);
-    function.arguments.push(thalweg_graph::function::Port {
+    function.arguments.push(Port {
         name: name.to_owned(),
         dtype: DType::Variant,
     });
     OutputId { node, index: 0 }
+}
+
+fn list_fact() -> Fact {
+    Fact::new(DType::Variant, Shape::scalar())
 }
 
 /// Extends the attributes of a loop over `carried` values by `lists` lists.

@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Shape};
 const POPS: [&str; 2] = ["StackPopV2", "TensorListPopBack"];
 /// The ops that add two values.
 const SUMS: [&str; 3] = ["Add", "AddV2", "AddN"];
-/// The fewest elements of a sum: a smaller one is added as fast as two values are pushed.
+/// The fewest elements of a sum, by estimate: to push two values takes some microseconds.
 const MIN_ELEMENTS: usize = 4096;
 /// The most columns of an operand that comes from no stack, in columns of the other one.
 const MAX_GROWTH: usize = 4;
@@ -63,14 +63,17 @@ impl ProductSum {
         if !is_sum || !is_product || waits {
             return None;
         }
-        // Dimensions of one could be broadcast to those of a product.
+        // A gradient has the shape of its weight. A sum with dimensions of one could grow to that of a product.
         let dims = initial.to_dims().filter(|d| !d.contains(&1))?;
         let [rows, columns] = dims[..] else {
             return None;
         };
         let operands = [(product.inputs[0], rows), (product.inputs[1], columns)];
         let popped = operands.map(|(o, _)| {
-            let from = graph.node(source(graph, o).node);
+            let mut from = graph.node(source(graph, o).node);
+            if from.op.name == "EnsureShape" {
+                from = graph.node(source(graph, from.inputs[0]).node);
+            }
             POPS.contains(&from.op.name)
         });
         let grows = |i: usize| !popped[i] && operands[i].1 > MAX_GROWTH * operands[1 - i].1;

@@ -1,11 +1,8 @@
 //! The graph of a region under construction.
 
-use smallvec::SmallVec;
-
-use crate::attr::Attr;
 use crate::data::GraphData;
-use crate::function::{ARGUMENT, Function, Port};
-use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
+use crate::function::{Function, Port, argument_node};
+use crate::node::{Fact, Node, NodeId, Origin, OutputId};
 
 /// The graph of a region: first its arguments, then its nodes.
 #[derive(Default)]
@@ -20,24 +17,13 @@ impl RegionBody {
     /// Adds an argument of this name with this fact; `source` is the node whose value it is. Arguments must come
     /// before all other nodes.
     pub fn push_argument(&mut self, name: String, source: &Node, fact: &Fact) -> NodeId {
-        let mut attrs = Attrs::default();
-        attrs.set("T", Attr::Type(fact.dtype));
-        attrs.set("index", Attr::Int(self.arguments.len() as i64));
+        let index = self.arguments.len();
         self.arguments.push(Port {
             name: name.clone(),
             dtype: fact.dtype,
         });
-        self.graph.push(Node {
-            name,
-            op: &ARGUMENT,
-            inputs: SmallVec::new(),
-            controls: SmallVec::new(),
-            attrs,
-            device: Default::default(),
-            colocation: SmallVec::new(),
-            outputs: SmallVec::from_elem(fact.clone(), 1),
-            origin: source.origin.clone(),
-        })
+        let node = argument_node(name, index, fact.clone(), source.origin.clone());
+        self.graph.push(node)
     }
 
     /// Turns the region into a function of this name, with these results, each an output of a node.
