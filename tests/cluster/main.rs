@@ -8,5 +8,6 @@ mod parallel;
 mod partitioned_steps;
 mod sessions;
 mod simulated_steps;
+mod split_calls;
 mod step_options;
 mod synchronous;

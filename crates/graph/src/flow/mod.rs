@@ -25,6 +25,7 @@ mod call_values;
 mod contexts;
 mod ops;
 mod regions;
+mod split_calls;
 mod value_readers;
 
 pub use call_values::with_values;
@@ -32,3 +33,4 @@ pub(crate) use call_values::{can_take_value, handle_of_call};
 pub use contexts::Contexts;
 pub use ops::{ENTER, EXIT, MERGE, NEXT, SWITCH};
 pub use regions::{REGION, RegionBody, collapse, is_extracted};
+pub(crate) use split_calls::can_split;

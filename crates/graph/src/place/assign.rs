@@ -10,7 +10,7 @@ use super::groups::Groups;
 use super::options::PlaceOptions;
 use super::placement::{Placement, PlacementReason};
 use crate::data::GraphData;
-use crate::flow::{can_take_value, handle_of_call};
+use crate::flow::{can_split, can_take_value, handle_of_call};
 use crate::node::{Node, NodeId};
 use thalweg_tensor::dtype::DType;
 
@@ -132,7 +132,8 @@ impl<'a> Placer<'a> {
     }
 
     /// Joins the users of a resource to its source. A call of a function that only reads a variable can take its value from
-    /// another device: it follows the other resources first, and then the variable if it can.
+    /// another device: it follows the other resources first, and then the variable if it can. One that may be split by devices
+    /// follows the first resource that it can.
     fn join_users_of_resources(&mut self) -> Result<(), PlaceError> {
         let mut reads: Vec<(usize, NodeId)> = Vec::new();
         for (id, node) in self.data.nodes() {
@@ -153,6 +154,9 @@ impl<'a> Placer<'a> {
                     continue;
                 }
                 let joined = self.groups.join_resource(source, user, self.options.soft);
+                if joined.is_err() && can_split(node) {
+                    continue;
+                }
                 joined.map_err(|join_error| self.join_error(id, input.node, true, join_error))?;
             }
         }

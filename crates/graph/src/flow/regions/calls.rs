@@ -38,7 +38,11 @@ impl RegionExtractor<'_> {
         let members = &part.members;
         let graph = &self.simplified.graph;
         let first = members[0];
-        let beside = self.device_node(&call.inputs, first)?;
+        let beside = match (&part.form, self.device_node(&call.inputs, first)) {
+            // Branches are split by devices later.
+            (Form::Branches(_), Err(_)) => first,
+            (_, found) => found?,
+        };
         let inside = |n: &NodeId| members.binary_search(n).is_ok();
         let waits = members.iter().flat_map(|&m| &graph.node(m).controls);
         let waits = waits.filter(|c| !inside(c));
@@ -73,7 +77,7 @@ impl RegionExtractor<'_> {
 
     fn call_of(&self, part: &Part, ops: CallOps) -> Option<Call> {
         let graph = &self.simplified.graph;
-        let name = |role: &str| format!("{EXTRACTED}{role}:{}", self.regions);
+        let name = |role: &str| format!("{EXTRACTED}{role}:{}{}", self.prefix, self.regions);
         match &part.form {
             Form::Unstructured => None,
             Form::Loop(found) => {

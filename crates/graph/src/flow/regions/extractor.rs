@@ -25,6 +25,8 @@ pub(super) struct RegionExtractor<'a> {
     /// The new outputs for outputs of regions.
     pub values: FxHashMap<OutputId, OutputId>,
     pub regions: usize,
+    /// Stands in the names of functions, before their number.
+    pub prefix: &'a str,
 }
 
 /// The name of the node that stands for an output in the body of a function.
@@ -81,9 +83,8 @@ impl RegionExtractor<'_> {
             op: node.op.name.to_owned(),
             origin: node.origin.clone(),
             reason: Reason::Argument(format!(
-                "a branch or a loop of Switch and Merge runs on one device, but this one uses '{}' \
-                 and '{}', which are on different devices: put them on one device, or make a branch \
-                 for each device",
+                "a loop of Switch and Merge runs on one device, but this one uses '{}' and '{}', which \
+                 are on different devices: put them on one device, or make a loop for each device",
                 one.name, other.name
             )),
         }
@@ -123,7 +124,7 @@ impl RegionExtractor<'_> {
         region.take_nodes(members, inside);
         let leaving = self.leaving(group, members);
         // No function of a file has such a name.
-        let name = format!("_region:{}", self.regions);
+        let name = format!("_region:{}{}", self.prefix, self.regions);
         self.regions += 1;
         let mut node = region.node(members[0], &leaving, &name);
         node.inputs = region.from.iter().map(|&o| self.value(o)).collect();
@@ -280,7 +281,7 @@ impl<'a> Region<'a> {
 }
 
 /// These nodes, each once, by number.
-pub(super) fn distinct(nodes: impl Iterator<Item = NodeId>) -> SmallVec<[NodeId; 2]> {
+pub(in crate::flow) fn distinct(nodes: impl Iterator<Item = NodeId>) -> SmallVec<[NodeId; 2]> {
     let mut nodes: SmallVec<[NodeId; 2]> = nodes.collect();
     nodes.sort();
     nodes.dedup();

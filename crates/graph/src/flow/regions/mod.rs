@@ -23,6 +23,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_values::read_in_front_of_calls;
 use super::contexts::Contexts;
+use super::split_calls::split_calls;
 use crate::data::GraphData;
 use crate::error::GraphError;
 use crate::node::{Node, NodeId};
@@ -32,6 +33,7 @@ pub use body::RegionBody;
 pub use calls::is_extracted;
 use copied::CallOps;
 use extractor::RegionExtractor;
+pub(in crate::flow) use extractor::distinct;
 use hoisted_reads::{RegionNodes, hoist_reads};
 pub use op::REGION;
 use structured::{Form, Part, structured};
@@ -40,13 +42,35 @@ use structured::{Form, Part, structured};
 /// where they have the form that TensorFlow's `while_loop` and `cond` build. Other nodes that may run never or many times
 /// form connected regions, with all nodes on paths that leave a region and come back; each becomes a function that is
 /// interpreted. With `find`, which finds an op by its name, regions and calls of functions take the
-/// values of variables on other devices that they only read.
+/// values of variables on other devices that they only read, and conditionals and calls that use other resources of several
+/// devices become one call for each device.
 ///
 /// # Errors
-/// A region that uses other resources of several devices: it runs on one.
+/// A loop that uses other resources of several devices: it runs on one.
 pub fn collapse(
+    simplified: Simplified,
+    find: Option<FindOp<'_>>,
+) -> Result<Simplified, GraphError> {
+    collapse_named(simplified, find, "")
+}
+
+/// As [`collapse`]; names of functions have `prefix` in them.
+pub(super) fn collapse_named(
+    simplified: Simplified,
+    find: Option<FindOp<'_>>,
+    prefix: &str,
+) -> Result<Simplified, GraphError> {
+    let collapsed = collapse_regions(simplified, find, prefix)?;
+    match find {
+        Some(find) => split_calls(collapsed, find, prefix),
+        None => Ok(collapsed),
+    }
+}
+
+fn collapse_regions(
     mut simplified: Simplified,
     find: Option<FindOp<'_>>,
+    prefix: &str,
 ) -> Result<Simplified, GraphError> {
     let hoisted = match find {
         Some(find) => read_in_front_of_calls(&mut simplified, find)?,
@@ -98,6 +122,7 @@ pub fn collapse(
         nodes: vec![NodeId::INVALID; graph.len()],
         values: FxHashMap::default(),
         regions: 0,
+        prefix,
     };
     for g in order(graph, &group, &members) {
         if let (Some(part), Some(ops)) = (whole.get(&g), ops)

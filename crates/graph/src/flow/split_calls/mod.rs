@@ -1,0 +1,205 @@
+//! Conditionals and calls whose functions use variables of several devices, split into one call for each device.
+//!
+//! A function runs on one device, and a handle does not leave its own. So each node of a function gets a device: that of
+//! the handle that it takes, or else that of the call. The nodes of one device form *segments*, in the order in which they
+//! need each other. Each segment becomes a call of the same op. Values between segments are results of one call and
+//! arguments of the next; a branch that does not compute one gives a placeholder, which nobody reads.
+
+mod places;
+mod segment_calls;
+mod segments;
+
+use smallvec::SmallVec;
+use thalweg_tensor::DType;
+
+use super::regions::{collapse_named, distinct};
+use crate::data::GraphData;
+use crate::error::{GraphError, Reason};
+use crate::function::calls;
+use crate::node::{Node, NodeId, OutputId};
+use crate::op::FindOp;
+use crate::simplified::Simplified;
+use places::body_devices;
+use segment_calls::SegmentCalls;
+use segments::{Body, Segments};
+
+/// The ops whose functions run once at most, and so can be split.
+const SPLIT_OPS: [&str; 6] = [
+    "If",
+    "StatelessIf",
+    "Case",
+    "StatelessCase",
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+];
+
+/// `true` for a call that may use resources of several devices.
+pub(crate) fn can_split(node: &Node) -> bool {
+    SPLIT_OPS.contains(&node.op.name)
+}
+
+/// Splits the calls that use resources of other devices than their own. Names of new functions begin with `prefix`.
+///
+/// # Errors
+/// A function uses a resource in a way that ties several devices together, such as a loop over both.
+pub(super) fn split_calls(
+    simplified: Simplified,
+    find: FindOp<'_>,
+    prefix: &str,
+) -> Result<Simplified, GraphError> {
+    let Some(no_value) = find("FakeParam") else {
+        return Ok(simplified);
+    };
+    let is_split = |id: NodeId| foreign_handle(&simplified, id).is_some();
+    if !simplified.graph.ids().any(is_split) {
+        return Ok(simplified);
+    }
+    let mut rebuilt = Rebuilt {
+        graph: simplified.graph.empty(),
+        devices: Vec::new(),
+        nodes: Vec::new(),
+    };
+    for (id, node) in simplified.graph.nodes() {
+        let mut node = Node::clone(node);
+        for input in &mut node.inputs {
+            input.node = rebuilt.here(input.node);
+        }
+        node.controls = distinct(node.controls.iter().map(|c| rebuilt.here(*c)));
+        let home = simplified.devices[id.index()];
+        let here = match foreign_handle(&simplified, id) {
+            None => rebuilt.push(home, node),
+            Some(handle) => {
+                let name = format!("{prefix}{}:", rebuilt.graph.len());
+                let bodies = bodies(&simplified, id, &mut rebuilt.graph, find, &name)?;
+                let refused = || split_error(&simplified.graph, id, handle);
+                let segments = Segments::find(&bodies, home);
+                let segments = segments.ok_or_else(refused)?;
+                let calls = SegmentCalls {
+                    call: &node,
+                    bodies: &bodies,
+                    segments: &segments,
+                    no_value,
+                };
+                calls.push(&mut rebuilt, &name)
+            }
+        };
+        rebuilt.nodes.push(here);
+    }
+    Ok(rebuilt.finish(&simplified))
+}
+
+/// The first handle of another device that a splittable call takes.
+fn foreign_handle(simplified: &Simplified, id: NodeId) -> Option<OutputId> {
+    let node = simplified.graph.node(id);
+    if !can_split(node) {
+        return None;
+    }
+    let device = |n: NodeId| simplified.devices[n.index()];
+    let is_foreign = |input: &&OutputId| {
+        let fact = simplified.graph.fact(**input);
+        fact.is_some_and(|f| f.dtype == DType::Resource) && device(input.node) != device(id)
+    };
+    node.inputs.iter().find(is_foreign).copied()
+}
+
+/// The functions of a call, their nodes on devices, with all calls in them split. Functions that they call are defined in
+/// `library`, with names that begin with `prefix`.
+fn bodies(
+    simplified: &Simplified,
+    id: NodeId,
+    library: &mut GraphData,
+    find: FindOp<'_>,
+    prefix: &str,
+) -> Result<Vec<Body>, GraphError> {
+    let node = simplified.graph.node(id);
+    let home = simplified.devices[id.index()];
+    let mut bodies = Vec::new();
+    for (number, name) in calls(node.attrs.iter().map(|(_, a)| a))
+        .into_iter()
+        .enumerate()
+    {
+        let function = library.function(name).cloned().ok_or_else(|| {
+            GraphError::of(
+                node,
+                Reason::Argument(format!("function '{name}' is not defined")),
+            )
+        })?;
+        let first = node.inputs.len().saturating_sub(function.inputs.len());
+        let arguments: Vec<u32> = node.inputs[first..]
+            .iter()
+            .map(|i| simplified.devices[i.node.index()])
+            .collect();
+        let body = Simplified {
+            graph: function.body.with_library_of(library),
+            feeds: function.inputs.iter().map(|&i| Some(i)).collect(),
+            fetches: function.outputs.clone(),
+            targets: function.runs(node.op.calls),
+            devices: body_devices(&function, &arguments, home),
+        };
+        let body = collapse_named(body, Some(find), &format!("{prefix}{number}:"))?;
+        *library = library.with_library_of(&body.graph);
+        bodies.push(Body {
+            placed: body,
+            function,
+            first_input: first,
+        });
+    }
+    Ok(bodies)
+}
+
+fn split_error(graph: &GraphData, id: NodeId, handle: OutputId) -> GraphError {
+    let node = graph.node(id);
+    GraphError::of(
+        node,
+        Reason::Argument(format!(
+            "a node of its functions, or a loop in them, uses '{}' and resources of another device: \
+             put them on one device",
+            graph.node(handle.node).name
+        )),
+    )
+}
+
+/// A graph in which calls are split.
+struct Rebuilt {
+    graph: GraphData,
+    devices: Vec<u32>,
+    /// By node of the old graph: the node that has its outputs, and has run when it has.
+    nodes: Vec<NodeId>,
+}
+
+impl Rebuilt {
+    fn push(&mut self, device: u32, node: Node) -> NodeId {
+        self.devices.push(device);
+        self.graph.push(node)
+    }
+
+    /// The node for one of the old graph.
+    fn here(&self, old: NodeId) -> NodeId {
+        self.nodes
+            .get(old.index())
+            .copied()
+            .unwrap_or(NodeId::INVALID)
+    }
+
+    fn finish(self, old: &Simplified) -> Simplified {
+        let node = |n: &NodeId| self.here(*n);
+        let feeds = old.feeds.iter().map(|f| f.as_ref().map(node)).collect();
+        let fetches = old.fetches.iter().map(|f| OutputId {
+            node: self.here(f.node),
+            ..*f
+        });
+        Simplified {
+            feeds,
+            fetches: fetches.collect(),
+            targets: old.targets.iter().map(node).collect(),
+            graph: self.graph,
+            devices: self.devices,
+        }
+    }
+}
+
+/// The nodes that a node uses or waits for.
+fn sources(node: &Node) -> SmallVec<[NodeId; 8]> {
+    let inputs = node.inputs.iter().map(|i| i.node);
+    inputs.chain(node.controls.iter().copied()).collect()
+}
