@@ -2,18 +2,21 @@
 // them, and a product is computed as its documentation says.
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
 #include "elements.h"
 #include "stream.h"
 
-enum Status { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
+enum Status { SUCCESS = 0, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15, UNKNOWN = 4711 };
 
 // Attributes by number, as in cublasLt.h.
 enum { TRANSPOSE_A = 3, TRANSPOSE_B = 4 };
 enum { BATCHES = 5, STEP = 6 };
-enum { MOST_WORKSPACE = 1, FIRST_ALIGNMENT = 5, LAST_ALIGNMENT = 8 };
+enum { MOST_WORKSPACE = 1, REDUCTION_SCHEMES = 3, FIRST_ALIGNMENT = 5, LAST_ALIGNMENT = 8 };
+// Sums in the dtype of the output, or in place.
+enum { INEXACT_SCHEMES = 1 | 4 };
 enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_32F_FAST_TF32 = 77 };
 
@@ -34,6 +37,7 @@ struct Preference {
     size_t workspace = 0;
     // Default alignment that the library assumes for addresses.
     uint32_t alignment = 256;
+    uint32_t schemes = 7;
 };
 
 struct Algorithm {
@@ -143,6 +147,8 @@ int cublasLtMatmulPreferenceSetAttribute(Preference* preference, int attribute, 
                                          size_t size) {
     if (attribute == MOST_WORKSPACE && size == 8) {
         memcpy(&preference->workspace, value, size);
+    } else if (attribute == REDUCTION_SCHEMES && size == 4) {
+        memcpy(&preference->schemes, value, size);
     } else if (attribute >= FIRST_ALIGNMENT && attribute <= LAST_ALIGNMENT && size == 4) {
         memcpy(&preference->alignment, value, size);
     } else {
@@ -157,13 +163,16 @@ int cublasLtMatmulPreferenceDestroy(Preference* preference) {
 }
 
 int cublasLtMatmulAlgoGetHeuristic(void*, Operation* o, Layout* a, Layout* b, Layout* c, Layout* d,
-                                   Preference* preference, int, Found* found, int* count) {
+                                   Preference* preference, int most, Found* found, int* count) {
     // TF32 is for f32 alone. Here it is computed exactly, which it may be.
     const bool as_f32 = o->compute == COMPUTE_32F ||
                         (o->compute == COMPUTE_32F_FAST_TF32 && d->dtype == R_32F);
     const bool singles = d->dtype != R_64F && as_f32 && o->scale == R_32F;
     const bool doubles = d->dtype == R_64F && o->compute == COMPUTE_64F && o->scale == R_64F;
     *count = 0;
+    if (getenv("FAKE_CUBLASLT_FINDS_NOTHING")) return SUCCESS;
+    if (getenv("FAKE_CUBLASLT_IS_NEWER")) return UNKNOWN;
+    if (preference->schemes & INEXACT_SCHEMES) return INVALID_VALUE;
     if (!singles && !doubles) return NOT_SUPPORTED;
     const uint64_t rows = o->transpose_a ? a->columns : a->rows;
     const uint64_t depth = o->transpose_a ? a->rows : a->columns;
@@ -171,10 +180,15 @@ int cublasLtMatmulAlgoGetHeuristic(void*, Operation* o, Layout* a, Layout* b, La
     const bool fits = rows == d->rows && columns == d->columns &&
                       depth == (o->transpose_b ? b->columns : b->rows) && c->rows == d->rows;
     if (!fits) return INVALID_VALUE;
-    *found = Found();
-    found->algorithm.data[0] = preference->alignment;
-    found->workspace = preference->workspace < 1000 ? 0 : 1000;
-    *count = 1;
+    // One that cannot be used, with a status that no list has; one that fails when it runs; one that computes.
+    for (int i = 0; i < 3 && i < most; ++i) {
+        found[i] = Found();
+        found[i].state = i == 0 ? UNKNOWN : SUCCESS;
+        found[i].algorithm.data[0] = preference->alignment;
+        found[i].algorithm.data[1] = i == 1 && most > 2;
+        found[i].workspace = preference->workspace < 1000 ? 0 : 1000;
+        *count = i + 1;
+    }
     return SUCCESS;
 }
 
@@ -182,6 +196,7 @@ int cublasLtMatmul(void*, Operation* operation, const void* alpha, const void* a
                    const void* b, Layout* lb, const void* beta, const void*, Layout*, void* d,
                    Layout* ld, const Algorithm* algorithm, void* workspace, size_t bytes,
                    void* stream) {
+    if (algorithm->data[1]) return EXECUTION_FAILED;
     const bool doubles = ld->dtype == R_64F;
     const double one = doubles ? *(double*)alpha : *(float*)alpha;
     const double zero = doubles ? *(double*)beta : *(float*)beta;

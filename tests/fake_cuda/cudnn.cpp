@@ -1,6 +1,8 @@
 // So much of cuDNN's graph API as Thalweg calls: convolutions of all float dtypes and in both
 // layouts, as its documentation says. It answers codes that older lists do not have, and its
 // heuristics offer engines that must not be taken before one that may.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -22,6 +24,7 @@ enum Status {
     NOT_SUPPORTED_SHAPE = 3002,
     NOT_SUPPORTED_NEWER = 3999,
     INTERNAL = 4001,
+    EXECUTION_FAILED = 5000,
 };
 
 // Descriptors and attributes by number, as in cudnn_graph.h.
@@ -91,17 +94,25 @@ struct Descriptor {
     const Descriptor& to(int attribute) const { return refers.at(attribute).at(0); }
 };
 
-// An engine: its notes, its workspace in bytes, the status of making a plan with it.
+// An engine: its notes, its workspace in bytes, the status of making a plan with it and of running it, and the
+// microseconds that it takes at least.
 struct Engine {
     std::vector<int> notes;
     int64_t workspace;
     int status;
+    int run_status = SUCCESS;
+    int time = 0;
 };
 static const std::vector<Engine> ENGINES = {
-    {{NONDETERMINISTIC}, 0, SUCCESS},   {{TENSOR_CORE}, 700, SUCCESS},
-    {{}, 0, NOT_SUPPORTED_SHAPE},       {{}, 0, NOT_SUPPORTED_NEWER},
-    {{}, 0, INTERNAL},                  {{}, (int64_t)1 << 40, SUCCESS},
-    {{WINOGRAD}, 500, SUCCESS},
+    {{NONDETERMINISTIC}, 0, SUCCESS},
+    {{TENSOR_CORE}, 700, SUCCESS, SUCCESS, 2000},
+    {{}, 0, NOT_SUPPORTED_SHAPE},
+    {{}, 0, NOT_SUPPORTED_NEWER},
+    {{}, 0, INTERNAL},
+    {{}, (int64_t)1 << 40, SUCCESS},
+    {{}, 0, SUCCESS, EXECUTION_FAILED},
+    {{WINOGRAD}, 500, SUCCESS, SUCCESS, 1000},
+    {{TENSOR_CORE}, 300, SUCCESS},
 };
 
 static size_t size_of(int type) {
@@ -332,10 +343,13 @@ int cudnnBackendExecute(Handle* handle, Descriptor* plan, Descriptor* pack) {
     for (void* tensor : tensors) {
         if (!tensor) return fail(BAD_PARAM, "a tensor has no address");
     }
+    if (engine.run_status) return fail(engine.run_status, "this engine does not run");
     const int64_t bytes = engine.workspace;
+    const int time = engine.time;
     return hand_to(handle->stream, [=] {
         // It works in its workspace as it likes.
         if (bytes) memset(space, 0xee, bytes);
+        if (time) usleep(time);
         return convolve(w, tensors.data());
     });
 }

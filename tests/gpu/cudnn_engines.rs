@@ -12,8 +12,8 @@ use thalweg::tensor::DType;
 use thalweg_examples::convs::{Conv, INCEPTION_V3, RESNET_50};
 use thalweg_tests::root;
 
-/// Images of a step.
-const BATCH: usize = 32;
+/// Numbers of images of a step.
+const BATCHES: [usize; 3] = [32, 64, 256];
 
 const DIRECTIONS: [(Direction, &str); 3] = [
     (Direction::Forward, "forward"),
@@ -21,7 +21,12 @@ const DIRECTIONS: [(Direction, &str); 3] = [
     (Direction::Filter, "to the filter"),
 ];
 
-fn convolution(c: &Conv, direction: Direction, dtype: DType, channels_last: bool) -> Convolution {
+fn convolution(
+    (c, batch): (&Conv, usize),
+    direction: Direction,
+    dtype: DType,
+    channels_last: bool,
+) -> Convolution {
     let out = c.out();
     // As TensorFlow pads: an odd element goes after.
     let all: [usize; 2] = std::array::from_fn(|axis| {
@@ -33,9 +38,9 @@ fn convolution(c: &Conv, direction: Direction, dtype: DType, channels_last: bool
         direction,
         dtype,
         channels_last,
-        images: [BATCH, c.from, c.side, c.side],
+        images: [batch, c.from, c.side, c.side],
         filter: [c.to, c.from, c.filter[0], c.filter[1]],
-        output: [BATCH, c.to, out[0], out[1]],
+        output: [batch, c.to, out[0], out[1]],
         before,
         after: [all[0] - before[0], all[1] - before[1]],
         stride: [c.stride; 2],
@@ -72,13 +77,23 @@ fn cudnn_has_an_engine_for_every_convolution_of_resnet_and_inception_on_an_h200(
     convs.extend(INCEPTION_V3.iter().filter(|c| !RESNET_50.contains(c)));
     let mut engines: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     let mut without = Vec::new();
-    for conv in &convs {
+    let resnet = BATCHES
+        .iter()
+        .flat_map(|&b| RESNET_50.iter().map(move |c| (c, b)));
+    let inception = convs[RESNET_50.len()..].iter().map(|c| (c, BATCHES[0]));
+    for (conv, batch) in resnet.chain(inception) {
         for (direction, name) in DIRECTIONS {
             for dtype in [DType::F32, DType::F16, DType::BF16] {
                 for channels_last in [true, false] {
                     let format = if channels_last { "NHWC" } else { "NCHW" };
                     let asked = format!("{dtype} {format} {name}");
-                    let c = convolution(conv, direction, dtype, channels_last);
+                    let c = convolution((conv, batch), direction, dtype, channels_last);
+                    // As the kernel does: where cuDNN has no exact engine, cuBLASLt multiplies.
+                    if conv.filter == [1, 1]
+                        && (direction, dtype) == (Direction::Filter, DType::F32)
+                    {
+                        continue;
+                    }
                     // As the kernel does where no engine supports uneven padding.
                     let even = || {
                         with_even_padding(c).map_or(Err(String::new()), |c| card.engine(&c, false))
@@ -87,13 +102,16 @@ fn cudnn_has_an_engine_for_every_convolution_of_resnet_and_inception_on_an_h200(
                         .engine(&c, false)
                         .or_else(|why| even().map_err(|_| why))
                     {
+                        Ok(_) if batch > BATCHES[0] => {}
                         Ok(choice) => {
                             let counts = engines.entry(asked).or_default();
                             *counts
                                 .entry(choice.engine.to_string().replace("engine ", ""))
                                 .or_default() += 1;
                         }
-                        Err(why) => without.push(format!("{} {asked}: {why}", conv.name())),
+                        Err(why) => {
+                            without.push(format!("{batch} x {} {asked}: {why}", conv.name()))
+                        }
                     }
                 }
             }

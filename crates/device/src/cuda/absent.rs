@@ -1,6 +1,5 @@
 //! Absent cards: convolution plans for a card that this machine does not have, from its properties.
 
-use super::Library;
 use super::cudnn::Convolutions;
 use crate::gpu::{Convolution, Engine, GpuError};
 
@@ -50,7 +49,6 @@ impl AbsentCard {
     /// [`GpuError::Missing`] where there is no cuDNN; [`GpuError::Driver`] where it is older than 9.8,
     /// or the properties are incomplete.
     pub fn new(properties: &str) -> Result<AbsentCard, GpuError> {
-        Library::Cudnn.open()?;
         Convolutions::for_absent_card(properties).map(AbsentCard)
     }
 
@@ -59,7 +57,7 @@ impl AbsentCard {
     /// # Errors
     /// The reason that none would.
     pub fn engine(&self, c: &Convolution, tf32: bool) -> Result<EngineChoice, String> {
-        let plan = self.0.plan(c, tf32)?;
+        let plan = self.0.plans(c, tf32)?.remove(0);
         Ok(EngineChoice {
             engine: plan.engine,
             workspace: plan.workspace,

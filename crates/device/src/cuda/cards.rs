@@ -3,11 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{self, CUdevice_attribute};
-
+use super::driver_api::{CAPABILITY, DeviceNumber, DriverApi, DriverCode};
 use super::driver_error::driver_error;
-use super::{Card, Compiler, Cubins, Cuda, Library};
+use super::{Card, Compiler, Cubins, Cuda};
 use crate::gpu::{Driver, GpuError};
 
 /// Minimum major version of CUDA whose driver can load the compiled kernels.
@@ -72,7 +70,7 @@ impl Cards {
 fn compiler(header: &'static str) -> Result<Compiler, GpuError> {
     let compiler = Compiler::open(header)?;
     // A driver loads the machine code of its own major version, and of earlier ones.
-    let (found, needed) = (driver_version()?, compiler.version().0);
+    let (found, needed) = (driver_version(&DriverApi::open()?)?, compiler.version().0);
     match found / 1000 < needed {
         true => Err(GpuError::OldDriver { found, needed }),
         false => Ok(compiler),
@@ -84,54 +82,66 @@ fn compiler(header: &'static str) -> Result<Compiler, GpuError> {
 /// # Errors
 /// [`GpuError::Missing`] without a driver, [`GpuError::OldDriver`], [`GpuError::NoCard`], or the driver's error.
 pub fn cards() -> Result<Vec<Card>, GpuError> {
-    Library::Driver.open()?;
-    let version = driver_version()?;
+    let api = DriverApi::open()?;
+    let version = driver_version(&api)?;
     if version / 1000 < MIN_CUDA {
         return Err(GpuError::OldDriver {
             found: version,
             needed: MIN_CUDA,
         });
     }
-    match result::init() {
-        Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => return Err(GpuError::NoCard),
+    // SAFETY: the driver is open.
+    match DriverCode::of(unsafe { (api.init)(0) }) {
+        Err(DriverCode::NO_DEVICE) => return Err(GpuError::NoCard),
         other => other.map_err(|e| driver_error("start", e))?,
     }
-    let count = match result::device::get_count() {
-        Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => 0,
+    let mut count = 0;
+    // SAFETY: `count` lives through the call.
+    match DriverCode::of(unsafe { (api.device_count)(&mut count) }) {
+        Err(DriverCode::NO_DEVICE) => count = 0,
         other => other.map_err(|e| driver_error("count the cards", e))?,
-    };
+    }
     if count == 0 {
         return Err(GpuError::NoCard);
     }
-    (0..count).map(card).collect()
+    (0..count).map(|number| card(&api, number)).collect()
 }
 
-/// The version of CUDA that the driver, which is there, is for.
-fn driver_version() -> Result<i32, GpuError> {
-    let mut version = 0;
-    // SAFETY: the driver is there, and `version` lives through the call.
-    let told = unsafe { sys::cuDriverGetVersion(&mut version).result() };
-    told.map_err(|e| driver_error("tell its version", e))?;
-    Ok(version)
+/// The version of CUDA that the driver is for.
+fn driver_version(api: &DriverApi) -> Result<i32, GpuError> {
+    api.version()
+        .map_err(|e| driver_error("tell its version", e))
 }
 
-fn card(number: i32) -> Result<Card, GpuError> {
-    let device = result::device::get(number).map_err(|e| driver_error("open a card", e))?;
-    let attribute = |which: CUdevice_attribute| {
-        // SAFETY: `device` was just given by the driver.
-        let value = unsafe { result::device::get_attribute(device, which) };
-        value.map_err(|e| driver_error("describe a card", e))
+fn card(api: &DriverApi, number: i32) -> Result<Card, GpuError> {
+    let device = api
+        .card(number)
+        .map_err(|e| driver_error("open a card", e))?;
+    let attribute = |which| {
+        let mut value = 0;
+        // SAFETY: `device` was just given by the driver, and `value` lives through the call.
+        let code = unsafe { (api.device_attribute)(&mut value, which, device) };
+        DriverCode::of(code).map_err(|e| driver_error("describe a card", e))?;
+        Ok(value)
     };
-    use CUdevice_attribute::{
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
-    };
+    let [major, minor] = CAPABILITY;
+    let mut memory = 0;
     // SAFETY: as above.
-    let memory = unsafe { result::device::total_mem(device) };
+    let told = unsafe { (api.device_memory)(&mut memory, device) };
+    DriverCode::of(told).map_err(|e| driver_error("tell a card's memory", e))?;
     Ok(Card {
         number,
-        name: result::device::get_name(device).map_err(|e| driver_error("name a card", e))?,
-        capability: (attribute(MAJOR)?, attribute(MINOR)?),
-        memory: memory.map_err(|e| driver_error("tell a card's memory", e))?,
+        name: card_name(api, device).map_err(|e| driver_error("name a card", e))?,
+        capability: (attribute(major)?, attribute(minor)?),
+        memory,
     })
+}
+
+fn card_name(api: &DriverApi, device: DeviceNumber) -> Result<String, DriverCode> {
+    let mut text = [0u8; 256];
+    // SAFETY: the driver writes at most so many bytes.
+    let code = unsafe { (api.device_name)(text.as_mut_ptr().cast(), text.len() as i32, device) };
+    DriverCode::of(code)?;
+    let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
+    Ok(String::from_utf8_lossy(&text[..end]).into_owned())
 }

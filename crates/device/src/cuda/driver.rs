@@ -5,14 +5,10 @@ use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{
-    self, CUcontext, CUfunction, CUgraphExec, CUgraphInstantiate_flags, CUmodule, CUresult,
-    CUstream, CUstreamCaptureMode,
-};
 use smallvec::SmallVec;
 use thalweg_tensor::sync::Unpoisoned;
 
+use super::driver_api::{DeviceNumber, DriverApi, DriverCode, Raw, Stream, THREAD_LOCAL_CAPTURE};
 use super::driver_error::driver_error;
 use super::libraries::Libraries;
 use super::nccl::{Nccl, NcclCommunicator};
@@ -25,8 +21,9 @@ use crate::gpu::{
 /// A card, opened.
 #[derive(Debug)]
 pub struct Cuda {
+    api: DriverApi,
     card: Card,
-    device: sys::CUdevice,
+    device: DeviceNumber,
     /// The card's primary context, which every library shares.
     context: Pointer,
     cubins: Arc<Cubins>,
@@ -42,7 +39,7 @@ pub struct Cuda {
 
 /// One of the driver's own pointers. It is handed back to the driver and never followed.
 #[derive(Clone, Copy, Debug)]
-struct Pointer(*mut c_void);
+struct Pointer(Raw);
 
 // SAFETY: contexts, modules and functions belong to no thread; the driver locks for itself.
 unsafe impl Send for Pointer {}
@@ -55,19 +52,23 @@ impl Cuda {
     /// # Errors
     /// [`GpuError::Driver`].
     pub fn open(card: Card, cubins: Arc<Cubins>) -> Result<Cuda, GpuError> {
-        let device =
-            result::device::get(card.number).map_err(|e| driver_error("open a card", e))?;
-        // SAFETY: `device` was just given by the driver; the context is released when `self` is
-        // dropped.
-        let context = unsafe { result::primary_ctx::retain(device) };
-        let context = context.map_err(|e| driver_error("make a context", e))?;
+        let api = DriverApi::open()?;
+        let device = api
+            .card(card.number)
+            .map_err(|e| driver_error("open a card", e))?;
+        let mut context = std::ptr::null_mut();
+        // SAFETY: `device` was just given by the driver; the context is released when `self` is dropped.
+        let code = unsafe { (api.retain_context)(&mut context, device) };
+        DriverCode::of(code).map_err(|e| driver_error("make a context", e))?;
+        let libraries = Libraries::new(api, &card, Cubins::usual_folder());
         Ok(Cuda {
+            api,
             card,
             device,
-            context: Pointer(context.cast()),
+            context: Pointer(context),
             cubins,
             modules: Mutex::default(),
-            libraries: Some(Libraries::default()),
+            libraries: Some(libraries),
             nccl: OnceLock::new(),
             joined: Mutex::default(),
         })
@@ -88,14 +89,15 @@ impl Cuda {
 
     /// Makes the card's context that of the calling thread.
     fn enter(&self) -> Result<(), GpuError> {
-        let own: CUcontext = self.context.0.cast();
-        if let Ok(Some(current)) = result::ctx::get_current()
-            && current == own
-        {
+        let mut current = std::ptr::null_mut();
+        // SAFETY: `current` lives through the call.
+        let told = unsafe { (self.api.current_context)(&mut current) };
+        if DriverCode::of(told).is_ok() && current == self.context.0 {
             return Ok(());
         }
         // SAFETY: the context lives as long as `self`.
-        unsafe { result::ctx::set_current(own) }.map_err(|e| driver_error("enter a context", e))
+        let entered = unsafe { (self.api.set_context)(self.context.0) };
+        DriverCode::of(entered).map_err(|e| driver_error("enter a context", e))
     }
 
     /// Lets this card read and write another one's memory directly, where the machine can: a copy
@@ -103,16 +105,16 @@ impl Cuda {
     pub(super) fn reach(&self, other: &Cuda) {
         let mut can = 0;
         // SAFETY: both devices were given by the driver, and `can` lives through the call.
-        let told = unsafe { sys::cuDeviceCanAccessPeer(&mut can, self.device, other.device) };
-        if told == CUresult::CUDA_SUCCESS && can != 0 && self.enter().is_ok() {
+        let told = unsafe { (self.api.can_access_peer)(&mut can, self.device, other.device) };
+        if DriverCode::of(told).is_ok() && can != 0 && self.enter().is_ok() {
             // SAFETY: the other context lives; the error that it is enabled already does no harm.
-            let _ = unsafe { sys::cuCtxEnablePeerAccess(other.context.0.cast(), 0) };
+            let _ = unsafe { (self.api.enable_peer_access)(other.context.0, 0) };
         }
     }
 
     /// NCCL, opened once.
     fn nccl(&self) -> Result<&Nccl, GpuError> {
-        let opened = self.nccl.get_or_init(Nccl::open);
+        let opened = self.nccl.get_or_init(|| Nccl::open(self.api));
         opened.as_ref().map_err(Clone::clone)
     }
 
@@ -133,18 +135,19 @@ impl Cuda {
         then(nccl, found)
     }
 
-    fn module(&self, function: &Function) -> Result<CUmodule, GpuError> {
+    fn module(&self, function: &Function) -> Result<Raw, GpuError> {
         let key = (function.source.name, function.macros());
         let mut modules = self.modules.lock().unpoisoned();
         if let Some(module) = modules.get(&key) {
-            return Ok(module.0.cast());
+            return Ok(module.0);
         }
         let cubin = self.cubins.get(function, &self.card.architecture())?;
+        let mut module = std::ptr::null_mut();
         // SAFETY: the image is whole, as the compiler gave it or the cache's checksum says, and
         // the driver copies it.
-        let module = unsafe { result::module::load_data(cubin.as_ptr().cast()) };
-        let module = module.map_err(|e| driver_error("load kernels", e))?;
-        modules.insert(key, Pointer(module.cast()));
+        let code = unsafe { (self.api.load_module)(&mut module, cubin.as_ptr().cast()) };
+        DriverCode::of(code).map_err(|e| driver_error("load kernels", e))?;
+        modules.insert(key, Pointer(module));
         Ok(module)
     }
 }
@@ -156,11 +159,11 @@ impl Drop for Cuda {
             let modules = self.modules.get_mut().unpoisoned();
             for (_, module) in modules.drain() {
                 // SAFETY: loaded by `module`, and not in use: every queue has been waited for.
-                let _ = unsafe { result::module::unload(module.0.cast()) };
+                let _ = unsafe { (self.api.unload_module)(module.0) };
             }
         }
         // SAFETY: retained when `self` was made. An error cannot be returned from here.
-        let _ = unsafe { result::primary_ctx::release(self.device) };
+        let _ = unsafe { (self.api.release_context)(self.device) };
     }
 }
 
@@ -208,16 +211,20 @@ unsafe impl Communicators for Cuda {
     fn has_run(&self, queue: Handle) -> Result<bool, GpuError> {
         self.enter()?;
         // SAFETY: the stream was made by `queue`.
-        match unsafe { sys::cuStreamQuery(stream(queue)) } {
-            CUresult::CUDA_SUCCESS => Ok(true),
-            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            other => Err(driver_error("run what it was handed", DriverError(other))),
+        match DriverCode::of(unsafe { (self.api.query)(stream(queue)) }) {
+            Ok(()) => Ok(true),
+            Err(DriverCode::NOT_READY) => Ok(false),
+            Err(other) => Err(driver_error("run what it was handed", other)),
         }
     }
 }
 
-fn stream(queue: Handle) -> CUstream {
-    queue as usize as CUstream
+fn stream(queue: Handle) -> Stream {
+    pointer(queue)
+}
+
+fn pointer(handle: Handle) -> Raw {
+    handle as usize as Raw
 }
 
 // SAFETY: memory comes from the card's driver, and commands are submitted to it as they are.
@@ -228,33 +235,36 @@ unsafe impl Driver for Cuda {
 
     fn memory(&self) -> Result<(usize, usize), GpuError> {
         self.enter()?;
-        let (free, total) =
-            result::mem_get_info().map_err(|e| driver_error("tell a card's memory", e))?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both numbers live through the call.
+        let code = unsafe { (self.api.memory_info)(&mut free, &mut total) };
+        DriverCode::of(code).map_err(|e| driver_error("tell a card's memory", e))?;
         Ok((total, free))
     }
 
     fn queue(&self) -> Result<Handle, GpuError> {
         self.enter()?;
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
-        let stream = stream.map_err(|e| driver_error("make a stream", e))?;
+        let stream = self
+            .api
+            .stream()
+            .map_err(|e| driver_error("make a stream", e))?;
         Ok(stream as usize as Handle)
     }
 
     fn drop_queue(&self, queue: Handle) {
         if self.enter().is_ok() {
             // SAFETY: made by `queue`, and not used any more.
-            let _ = unsafe { result::stream::destroy(stream(queue)) };
+            let _ = unsafe { (self.api.destroy_stream)(stream(queue)) };
         }
     }
 
     fn allocate(&self, bytes: usize) -> Result<Address, GpuError> {
         self.enter()?;
-        // SAFETY: it is not read before it is written: the plan ensures that.
-        match unsafe { result::malloc_sync(bytes) } {
-            Ok(address) => Ok(address),
-            Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
-                Err(GpuError::OutOfMemory { bytes })
-            }
+        let mut address = 0;
+        // SAFETY: `address` lives through the call. The memory is not read before it is written: the plan ensures that.
+        match DriverCode::of(unsafe { (self.api.allocate)(&mut address, bytes) }) {
+            Ok(()) => Ok(address),
+            Err(DriverCode::OUT_OF_MEMORY) => Err(GpuError::OutOfMemory { bytes }),
             Err(e) => Err(driver_error("take memory", e)),
         }
     }
@@ -262,15 +272,16 @@ unsafe impl Driver for Cuda {
     fn free(&self, address: Address) {
         if self.enter().is_ok() {
             // SAFETY: given by `allocate`, and not used any more.
-            let _ = unsafe { result::free_sync(address) };
+            let _ = unsafe { (self.api.free)(address) };
         }
     }
 
     fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>, GpuError> {
         self.enter()?;
+        let mut memory = std::ptr::null_mut();
         // Not write-combined: results are read from it. SAFETY: it is zeroed below, before anything uses it.
-        let memory = unsafe { result::malloc_host(bytes, 0) };
-        let memory = memory.map_err(|e| driver_error("take memory of the host", e))?;
+        let code = unsafe { (self.api.allocate_host)(&mut memory, bytes, 0) };
+        DriverCode::of(code).map_err(|e| driver_error("take memory of the host", e))?;
         let pointer = NonNull::new(memory.cast::<u8>());
         let pointer = pointer.ok_or(GpuError::OutOfMemory { bytes })?;
         // SAFETY: the driver has just given so many bytes.
@@ -281,7 +292,7 @@ unsafe impl Driver for Cuda {
     unsafe fn free_host(&self, memory: NonNull<u8>, _bytes: usize) {
         if self.enter().is_ok() {
             // SAFETY: by the caller's promise.
-            let _ = unsafe { result::free_host(memory.as_ptr().cast()) };
+            let _ = unsafe { (self.api.free_host)(memory.as_ptr().cast()) };
         }
     }
 
@@ -289,9 +300,10 @@ unsafe impl Driver for Cuda {
         self.enter()?;
         let module = self.module(function)?;
         let name = CString::new(function.name).unwrap_or_default();
-        // SAFETY: the module is loaded for as long as `self` lives.
-        let function = unsafe { result::module::get_function(module, name) };
-        let function = function.map_err(|e| driver_error("find a kernel", e))?;
+        let mut function = std::ptr::null_mut();
+        // SAFETY: the module is loaded for as long as `self` lives; the name lives through the call.
+        let code = unsafe { (self.api.module_function)(&mut function, module, name.as_ptr()) };
+        DriverCode::of(code).map_err(|e| driver_error("find a kernel", e))?;
         Ok(function as usize as Handle)
     }
 
@@ -310,6 +322,7 @@ unsafe impl Driver for Cuda {
     unsafe fn submit(&self, queue: Handle, command: &Command) -> Result<(), GpuError> {
         self.enter()?;
         let stream = stream(queue);
+        let api = &self.api;
         // SAFETY: by the caller's promise every address is valid for the command until the stream
         // has run it; functions and graphs were given by this driver.
         let submitted = unsafe {
@@ -323,9 +336,11 @@ unsafe impl Driver for Cuda {
                     let pointers = arguments.pointers();
                     let mut pointers: SmallVec<[*mut c_void; 12]> =
                         pointers.map(|p| p.cast_mut().cast()).collect();
-                    let function = *function as usize as CUfunction;
-                    let (grid, block) = ((*blocks, 1, 1), (*threads, 1, 1));
-                    result::launch_kernel(function, grid, block, 0, stream, &mut pointers)
+                    let (function, all) = (pointer(*function), pointers.as_mut_ptr());
+                    let none = std::ptr::null_mut();
+                    (api.launch)(
+                        function, *blocks, 1, 1, *threads, 1, 1, 0, stream, all, none,
+                    )
                 }
                 Command::Call {
                     call,
@@ -338,18 +353,14 @@ unsafe impl Driver for Cuda {
                     return libraries.submit(*call, *addresses, *workspace, stream);
                 }
                 Command::CopyIn { from, to, bytes } => {
-                    sys::cuMemcpyHtoDAsync_v2(*to, *from as *const c_void, *bytes, stream).result()
+                    (api.copy_in)(*to, *from as *const c_void, *bytes, stream)
                 }
                 Command::CopyOut { from, to, bytes } => {
-                    sys::cuMemcpyDtoHAsync_v2(*to as *mut c_void, *from, *bytes, stream).result()
+                    (api.copy_out)(*to as *mut c_void, *from, *bytes, stream)
                 }
-                Command::Copy { from, to, bytes } => {
-                    // Addresses are of one space over all cards.
-                    sys::cuMemcpyAsync(*to, *from, *bytes, stream).result()
-                }
-                Command::Fill { to, byte, bytes } => {
-                    result::memset_d8_async(*to, *byte, *bytes, stream)
-                }
+                // Addresses are of one space over all cards.
+                Command::Copy { from, to, bytes } => (api.copy)(*to, *from, *bytes, stream),
+                Command::Fill { to, byte, bytes } => (api.fill)(*to, *byte, *bytes, stream),
                 Command::Collective {
                     communicator,
                     kind,
@@ -366,48 +377,46 @@ unsafe impl Driver for Cuda {
                 Command::Join { communicator } => {
                     return self.with(*communicator, |nccl, joined| nccl.join(joined, stream));
                 }
-                Command::Replay { graph } => {
-                    result::graph::launch(*graph as usize as CUgraphExec, stream)
-                }
+                Command::Replay { graph } => (api.launch_graph)(pointer(*graph), stream),
             }
         };
-        submitted.map_err(|e| driver_error(command.name(), e))
+        DriverCode::of(submitted).map_err(|e| driver_error(command.name(), e))
     }
 
     fn wait(&self, queue: Handle) -> Result<(), GpuError> {
         self.enter()?;
         // SAFETY: the stream was made by `queue`.
-        let waited = unsafe { result::stream::synchronize(stream(queue)) };
-        waited.map_err(|e| driver_error("run what it was handed", e))
+        let waited = unsafe { (self.api.synchronize)(stream(queue)) };
+        DriverCode::of(waited).map_err(|e| driver_error("run what it was handed", e))
     }
 
     fn begin(&self, queue: Handle) -> Result<(), GpuError> {
         self.enter()?;
-        // Other threads may go on taking memory and loading kernels.
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream was made by `queue`.
-        let begun = unsafe { result::stream::begin_capture(stream(queue), mode) };
-        begun.map_err(|e| driver_error("begin to capture", e))
+        // Other threads may go on taking memory and loading kernels. SAFETY: the stream was made by `queue`.
+        let begun = unsafe { (self.api.begin_capture)(stream(queue), THREAD_LOCAL_CAPTURE) };
+        DriverCode::of(begun).map_err(|e| driver_error("begin to capture", e))
     }
 
     fn end(&self, queue: Handle) -> Result<Handle, GpuError> {
         self.enter()?;
+        let (mut graph, mut executable) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the stream was made by `queue` and captures; the graph is copied into the
         // executable one, and destroyed here.
-        let instantiated = unsafe {
-            result::stream::end_capture(stream(queue)).and_then(|graph| {
-                let executable = result::graph::instantiate(graph, CUgraphInstantiate_flags(0));
-                result::graph::destroy(graph).and(executable)
+        let captured = unsafe {
+            DriverCode::of((self.api.end_capture)(stream(queue), &mut graph)).and_then(|()| {
+                let made = (self.api.instantiate_graph)(&mut executable, graph, 0);
+                let destroyed = (self.api.destroy_graph)(graph);
+                DriverCode::of(made).and(DriverCode::of(destroyed))
             })
         };
-        let graph = instantiated.map_err(|e| driver_error("capture", e))?;
-        Ok(graph as usize as Handle)
+        captured.map_err(|e| driver_error("capture", e))?;
+        Ok(executable as usize as Handle)
     }
 
     fn drop_graph(&self, graph: Handle) {
         if self.enter().is_ok() {
             // SAFETY: made by `end`, and it does not run any more.
-            let _ = unsafe { result::graph::exec_destroy(graph as usize as CUgraphExec) };
+            let _ = unsafe { (self.api.destroy_executable)(pointer(graph)) };
         }
     }
 }

@@ -1,19 +1,24 @@
 //! The libraries that compute for a card, opened at their first use.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use cudarc::driver::sys::CUstream;
 use thalweg_tensor::sync::Unpoisoned;
 
-use super::Library;
-use super::cublaslt::{self, Gemms};
-use super::cudnn::{self, Convolutions};
-use crate::gpu::{Address, Call, GpuError, Handle, ReadyCall};
+use super::cublaslt::{Gemms, MatmulPlan};
+use super::cudnn::{ConvolutionPlan, Convolutions};
+use super::driver_api::{DriverApi, Stream};
+use super::trials::{CallTrials, Candidate};
+use super::{Card, Library};
+use crate::gpu::{Address, Call, Engine, GpuError, Handle, ReadyCall};
 
 /// GEMMs and convolutions, where there are libraries for them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Libraries {
+    /// Bytes of the card's memory.
+    memory: usize,
+    trials: CallTrials,
     state: Mutex<LibraryState>,
 }
 
@@ -22,69 +27,104 @@ type Opened<L> = Result<Arc<L>, String>;
 
 #[derive(Debug, Default)]
 struct LibraryState {
+    /// Plans go before the handles of their libraries.
+    plans: Vec<Arc<LibraryPlan>>,
     /// `None` before the search for it.
     gemms: Option<Opened<Gemms>>,
     convolutions: Option<Opened<Convolutions>>,
-    plans: Vec<LibraryPlan>,
     /// By call, and whether TF32 may be used.
     known: HashMap<(Call, bool), Result<ReadyCall, String>>,
 }
 
-#[derive(Clone, Debug)]
+/// A plan of a library. The plan goes before the library's handle.
+#[derive(Debug)]
 enum LibraryPlan {
-    Gemm(Arc<Gemms>, Arc<cublaslt::MatmulPlan>),
-    Convolution(Arc<Convolutions>, Arc<cudnn::ConvolutionPlan>),
+    Gemm(MatmulPlan, Arc<Gemms>),
+    Convolution(ConvolutionPlan, Arc<Convolutions>),
+}
+
+impl Candidate for LibraryPlan {
+    fn workspace(&self) -> usize {
+        match self {
+            LibraryPlan::Gemm(plan, _) => plan.workspace,
+            LibraryPlan::Convolution(plan, _) => plan.workspace,
+        }
+    }
+
+    unsafe fn submit(
+        &self,
+        addresses: [Address; 3],
+        workspace: Address,
+        stream: Stream,
+    ) -> Result<(), GpuError> {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            match self {
+                LibraryPlan::Gemm(plan, l) => l.submit(plan, addresses, workspace, stream),
+                LibraryPlan::Convolution(plan, l) => l.submit(plan, addresses, workspace, stream),
+            }
+        }
+    }
+}
+
+impl LibraryPlan {
+    fn engine(&self) -> Option<Engine> {
+        match self {
+            LibraryPlan::Gemm(..) => None,
+            LibraryPlan::Convolution(plan, _) => Some(plan.engine),
+        }
+    }
 }
 
 /// Opens a library, once. One that is not there or that fails is no error of the program, as kernels
 /// compute as well.
 fn opened<L>(
     kept: &mut Option<Opened<L>>,
-    library: Library,
-    open: fn() -> Result<L, GpuError>,
+    open: impl FnOnce() -> Result<L, GpuError>,
 ) -> Opened<L> {
-    let open = || {
-        library
-            .open()
-            .and_then(|()| open())
-            .map(Arc::new)
-            .map_err(|e| e.to_string())
-    };
+    let open = || open().map(Arc::new).map_err(|e| e.to_string());
     kept.get_or_insert_with(open).clone()
 }
 
 impl LibraryState {
-    fn planned(&mut self, call: &Call, tf32: bool) -> Result<ReadyCall, String> {
-        let (plan, workspace, engine) = match call {
+    /// The plans for a call, the best by the library's heuristics first; at least one.
+    fn candidates(
+        &mut self,
+        call: &Call,
+        tf32: bool,
+        memory: usize,
+    ) -> Result<Vec<LibraryPlan>, String> {
+        match call {
             Call::Gemm(gemm) => {
-                let library = opened(&mut self.gemms, Library::CublasLt, Gemms::open)?;
-                let plan = library.plan(gemm, tf32)?;
-                let workspace = plan.workspace;
-                (LibraryPlan::Gemm(library, Arc::new(plan)), workspace, None)
+                let library = opened(&mut self.gemms, Gemms::open)?;
+                let plans = library.plans(gemm, tf32)?.into_iter();
+                Ok(plans
+                    .map(|p| LibraryPlan::Gemm(p, library.clone()))
+                    .collect())
             }
             Call::Convolution(convolution) => {
-                let kept = &mut self.convolutions;
-                let library = opened(kept, Library::Cudnn, Convolutions::open)?;
-                let plan = library.plan(convolution, tf32)?;
-                let (workspace, engine) = (plan.workspace, Some(plan.engine));
-                (
-                    LibraryPlan::Convolution(library, Arc::new(plan)),
-                    workspace,
-                    engine,
-                )
+                let open = || Convolutions::open(memory);
+                let library = opened(&mut self.convolutions, open)?;
+                let plans = library.plans(convolution, tf32)?.into_iter();
+                let plan = |p| LibraryPlan::Convolution(p, library.clone());
+                Ok(plans.map(plan).collect())
             }
-        };
-        self.plans.push(plan);
-        Ok(ReadyCall {
-            handle: self.plans.len() as Handle - 1,
-            workspace,
-            engine,
-        })
+        }
     }
 }
 
 impl Libraries {
-    /// Prepares a call, once. The thread is in the card's context.
+    /// For a card. The fastest plan of each call is kept in a folder, if there is one.
+    pub(super) fn new(api: DriverApi, card: &Card, folder: Option<PathBuf>) -> Libraries {
+        Libraries {
+            memory: card.memory,
+            trials: CallTrials::new(api, card, folder),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Prepares a call, once: by the fastest of the library's plans that runs. The thread is in the card's context, and
+    /// captures nothing.
     ///
     /// # Errors
     /// As [`crate::gpu::Driver::prepare`].
@@ -94,9 +134,31 @@ impl Libraries {
         if let Some(known) = state.known.get(&key) {
             return known.clone();
         }
-        let ready = state.planned(call, tf32);
+        let ready = self.prepared(&mut state, call, tf32);
         state.known.insert(key, ready.clone());
         ready
+    }
+
+    fn prepared(
+        &self,
+        state: &mut LibraryState,
+        call: &Call,
+        tf32: bool,
+    ) -> Result<ReadyCall, String> {
+        let mut candidates = state.candidates(call, tf32, self.memory)?;
+        let library = match call {
+            Call::Gemm(_) => Library::CublasLt,
+            Call::Convolution(_) => Library::Cudnn,
+        };
+        let best = self.trials.fastest(call, tf32, library, &candidates)?;
+        let plan = candidates.swap_remove(best);
+        let ready = ReadyCall {
+            handle: state.plans.len() as Handle,
+            workspace: plan.workspace(),
+            engine: plan.engine(),
+        };
+        state.plans.push(Arc::new(plan));
+        Ok(ready)
     }
 
     /// Returns the card's properties, as cuDNN writes them. The thread is in the card's context.
@@ -105,7 +167,7 @@ impl Libraries {
     /// [`GpuError::Driver`], without a cuDNN that reports them.
     pub(super) fn cudnn_properties(&self) -> Result<String, GpuError> {
         let mut state = self.state.lock().unpoisoned();
-        let library = opened(&mut state.convolutions, Library::Cudnn, Convolutions::open);
+        let library = opened(&mut state.convolutions, || Convolutions::open(self.memory));
         drop(state);
         let library = library.map_err(|reason| GpuError::Driver {
             what: "open cuDNN",
@@ -123,25 +185,20 @@ impl Libraries {
         call: Handle,
         addresses: [Address; 3],
         workspace: Address,
-        stream: CUstream,
+        stream: Stream,
     ) -> Result<(), GpuError> {
         let state = self.state.lock().unpoisoned();
         let plan = usize::try_from(call)
             .ok()
             .and_then(|c| state.plans.get(c).cloned());
         drop(state);
+        let Some(plan) = plan else {
+            return Err(GpuError::Driver {
+                what: "call a library",
+                reason: "it was not made ready by this driver".to_owned(),
+            });
+        };
         // SAFETY: by the caller's promise.
-        unsafe {
-            match plan {
-                Some(LibraryPlan::Gemm(l, plan)) => l.submit(&plan, addresses, workspace, stream),
-                Some(LibraryPlan::Convolution(l, plan)) => {
-                    l.submit(&plan, addresses, workspace, stream)
-                }
-                None => Err(GpuError::Driver {
-                    what: "call a library",
-                    reason: "it was not made ready by this driver".to_owned(),
-                }),
-            }
-        }
+        unsafe { plan.submit(addresses, workspace, stream) }
     }
 }

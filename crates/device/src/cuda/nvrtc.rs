@@ -1,27 +1,100 @@
 //! NVRTC: from CUDA C++ to a card's machine code, at run time.
 
-use std::ffi::{CStr, CString, c_char};
-
-use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fmt;
 
 use super::Library;
+use super::opened::OpenedLibrary;
 use crate::gpu::{Function, GpuError};
+
+/// The functions of the compiler, with the types of `nvrtc.h`; enums are numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NvrtcApi {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> u32,
+    create: unsafe extern "C" fn(
+        *mut *mut c_void,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> u32,
+    destroy: unsafe extern "C" fn(*mut *mut c_void) -> u32,
+    compile: unsafe extern "C" fn(*mut c_void, c_int, *const *const c_char) -> u32,
+    cubin_size: unsafe extern "C" fn(*mut c_void, *mut usize) -> u32,
+    cubin: unsafe extern "C" fn(*mut c_void, *mut c_char) -> u32,
+    log_size: unsafe extern "C" fn(*mut c_void, *mut usize) -> u32,
+    log: unsafe extern "C" fn(*mut c_void, *mut c_char) -> u32,
+}
+
+impl NvrtcApi {
+    /// The functions of the library.
+    ///
+    /// # Errors
+    /// [`GpuError::Lacking`].
+    pub(super) fn of(library: &OpenedLibrary) -> Result<NvrtcApi, GpuError> {
+        // SAFETY: the fields have the types of the functions in `nvrtc.h`, enums as numbers.
+        unsafe {
+            Ok(NvrtcApi {
+                version: library.function("nvrtcVersion")?,
+                create: library.function("nvrtcCreateProgram")?,
+                destroy: library.function("nvrtcDestroyProgram")?,
+                compile: library.function("nvrtcCompileProgram")?,
+                cubin_size: library.function("nvrtcGetCUBINSize")?,
+                cubin: library.function("nvrtcGetCUBIN")?,
+                log_size: library.function("nvrtcGetProgramLogSize")?,
+                log: library.function("nvrtcGetProgramLog")?,
+            })
+        }
+    }
+
+    /// The library's version, major and minor.
+    pub(super) fn version(&self) -> Result<(i32, i32), NvrtcCode> {
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both numbers live through the call.
+        NvrtcCode::of(unsafe { (self.version)(&mut major, &mut minor) })?;
+        Ok((major, minor))
+    }
+}
+
+/// A code of the compiler that is none of success, as a number: newer libraries return codes that no list has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NvrtcCode(u32);
+
+impl NvrtcCode {
+    fn of(code: u32) -> Result<(), NvrtcCode> {
+        match code {
+            0 => Ok(()),
+            code => Err(NvrtcCode(code)),
+        }
+    }
+}
+
+impl fmt::Display for NvrtcCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NVRTC's error {}", self.0)
+    }
+}
 
 /// The compiler of kernels.
 #[derive(Clone, Debug)]
 pub struct Compiler {
+    api: NvrtcApi,
     version: (i32, i32),
     /// `thalweg.cuh`, which every source includes.
     header: &'static str,
 }
 
 /// A program of the compiler, given back when it is dropped.
-struct NvrtcProgram(nvrtcProgram);
+struct NvrtcProgram {
+    api: NvrtcApi,
+    program: *mut c_void,
+}
 
 impl Drop for NvrtcProgram {
     fn drop(&mut self) {
-        // SAFETY: made by `nvrtcCreateProgram`, and not used afterwards.
-        unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
+        // SAFETY: made by `create`, and not used afterwards.
+        unsafe { (self.api.destroy)(&mut self.program) };
     }
 }
 
@@ -37,12 +110,14 @@ impl Compiler {
     /// # Errors
     /// [`GpuError::Missing`].
     pub fn open(header: &'static str) -> Result<Compiler, GpuError> {
-        Library::Nvrtc.open()?;
-        let (mut major, mut minor) = (0, 0);
-        // SAFETY: the library is there, and both numbers live through the call.
-        unsafe { sys::nvrtcVersion(&mut major, &mut minor) };
+        let api = NvrtcApi::of(&OpenedLibrary::open(Library::Nvrtc)?)?;
+        let version = api.version().map_err(|e| GpuError::Driver {
+            what: "tell the compiler's version",
+            reason: e.to_string(),
+        })?;
         Ok(Compiler {
-            version: (major, minor),
+            api,
+            version,
             header,
         })
     }
@@ -83,11 +158,11 @@ impl Compiler {
         let (text, header) = (c_string(function.source.text), c_string(self.header));
         let name = c_string(&format!("{}.cu", function.source.name));
         let (headers, includes) = ([header.as_ptr()], [c"thalweg.cuh".as_ptr()]);
-        let mut raw: nvrtcProgram = std::ptr::null_mut();
-        // SAFETY: the library was opened when `self` was made; every string and list lives through
-        // the call, which copies them.
+        let api = self.api;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: every string and list lives through the call, which copies them.
         let made = unsafe {
-            sys::nvrtcCreateProgram(
+            (api.create)(
                 &mut raw,
                 text.as_ptr(),
                 name.as_ptr(),
@@ -96,28 +171,23 @@ impl Compiler {
                 includes.as_ptr(),
             )
         };
-        if made != nvrtcResult::NVRTC_SUCCESS {
-            return Err(failed(format!("{made:?}")));
-        }
-        let program = NvrtcProgram(raw);
+        NvrtcCode::of(made).map_err(|e| failed(e.to_string()))?;
+        let program = NvrtcProgram { api, program: raw };
         let list: Vec<CString> = options.iter().map(|o| c_string(o)).collect();
         let pointers: Vec<*const c_char> = list.iter().map(|o| o.as_ptr()).collect();
         // SAFETY: the program was just made; the options live through the call.
-        let compiled = unsafe {
-            sys::nvrtcCompileProgram(program.0, pointers.len() as i32, pointers.as_ptr())
-        };
-        if compiled != nvrtcResult::NVRTC_SUCCESS {
-            return Err(failed(log(&program)));
-        }
+        let compiled = unsafe { (api.compile)(raw, pointers.len() as i32, pointers.as_ptr()) };
+        NvrtcCode::of(compiled).map_err(|_| failed(log(&program)))?;
         let mut size = 0;
         // SAFETY: the program is compiled; `size` lives through the call.
-        let sized = unsafe { sys::nvrtcGetCUBINSize(program.0, &mut size) };
+        let sized = NvrtcCode::of(unsafe { (api.cubin_size)(raw, &mut size) });
         let mut cubin = vec![0u8; size];
         // SAFETY: `cubin` has room for as many bytes as the library has said it will write.
-        let got = unsafe { sys::nvrtcGetCUBIN(program.0, cubin.as_mut_ptr().cast()) };
-        match (sized, got) {
-            (nvrtcResult::NVRTC_SUCCESS, nvrtcResult::NVRTC_SUCCESS) if size > 0 => Ok(cubin),
-            (sized, got) => Err(failed(format!("no machine code: {sized:?}, {got:?}"))),
+        let got = NvrtcCode::of(unsafe { (api.cubin)(raw, cubin.as_mut_ptr().cast()) });
+        match sized.and(got) {
+            Ok(()) if size > 0 => Ok(cubin),
+            Ok(()) => Err(failed("no machine code".to_owned())),
+            Err(e) => Err(failed(format!("no machine code: {e}"))),
         }
     }
 }
@@ -126,10 +196,10 @@ impl Compiler {
 fn log(program: &NvrtcProgram) -> String {
     let mut size = 0;
     // SAFETY: the program lives; `size` lives through the call.
-    unsafe { sys::nvrtcGetProgramLogSize(program.0, &mut size) };
+    unsafe { (program.api.log_size)(program.program, &mut size) };
     let mut text = vec![0u8; size + 1];
     // SAFETY: `text` has room for as many bytes as the library has said it will write.
-    unsafe { sys::nvrtcGetProgramLog(program.0, text.as_mut_ptr().cast()) };
+    unsafe { (program.api.log)(program.program, text.as_mut_ptr().cast()) };
     let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
     text.to_string_lossy().trim().to_owned()
 }

@@ -16,6 +16,35 @@ pub enum Call {
     Convolution(Convolution),
 }
 
+impl Call {
+    /// The bytes of its two inputs and its output, in the order of a command's addresses.
+    pub fn bytes(&self) -> [usize; 3] {
+        let (dtype, elements) = match self {
+            Call::Gemm(g) => {
+                // A step of 0 is that of one matrix for all.
+                let all = |one: usize, step: usize| match step {
+                    0 => one,
+                    step => step * (g.batches.max(1) - 1) + one,
+                };
+                let left = all(g.rows * g.depth, g.left_step);
+                let right = all(g.depth * g.columns, g.right_step);
+                (g.dtype, [left, right, g.batches * g.rows * g.columns])
+            }
+            Call::Convolution(c) => {
+                let [images, filter, output] =
+                    [c.images, c.filter, c.output].map(|dims| dims.iter().product::<usize>());
+                let elements = match c.direction {
+                    Direction::Forward => [images, filter, output],
+                    Direction::Images => [filter, output, images],
+                    Direction::Filter => [images, output, filter],
+                };
+                (c.dtype, elements)
+            }
+        };
+        elements.map(|n| n * dtype.size())
+    }
+}
+
 /// GEMMs of matrices that lie row by row: of `[rows, depth]` and `[depth, columns]`, or of their transposes, one for
 /// each batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

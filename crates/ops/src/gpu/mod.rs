@@ -3,6 +3,7 @@
 
 mod arg_min_max;
 mod convolution;
+mod convolution_calls;
 mod depthwise;
 mod elementwise;
 mod fill;

@@ -5,12 +5,12 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use cudarc::cudnn::sys::{
-    self, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+    cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendDescriptorType_t as Kind,
 };
 
 use super::status::Status;
-use crate::cuda::Library;
+use crate::cuda::opened::OpenedLibrary;
 use crate::gpu::GpuError;
 
 type Create = unsafe extern "C" fn(*mut *mut c_void) -> u32;
@@ -23,19 +23,9 @@ type GetAttribute =
     unsafe extern "C" fn(*mut c_void, c_int, c_int, i64, *mut i64, *mut c_void) -> u32;
 type LastError = unsafe extern "C" fn(*mut c_char, usize);
 
-/// A function of the library, which is there.
-///
-/// # Safety
-/// `T` is the function's type.
-unsafe fn function<T: Copy>(name: &'static str) -> Result<T, GpuError> {
-    // SAFETY: the caller has opened the library, and it stays open; the type by its promise.
-    let found = unsafe { sys::culib().get::<T>(name.as_bytes()) };
-    found.map(|f| *f).map_err(|_| Library::Cudnn.lacking(name))
-}
-
 /// The library's functions.
-#[derive(Debug)]
-pub(super) struct Api {
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cuda) struct CudnnApi {
     create: Create,
     destroy: One,
     set_stream: Two,
@@ -48,25 +38,25 @@ pub(super) struct Api {
     execute: Execute,
 }
 
-impl Api {
-    /// The functions of the library, which is there.
+impl CudnnApi {
+    /// The functions of the library.
     ///
     /// # Errors
     /// [`GpuError::Lacking`] where it does not have one.
-    pub(super) fn load() -> Result<Api, GpuError> {
+    pub(in crate::cuda) fn of(library: &OpenedLibrary) -> Result<CudnnApi, GpuError> {
         // SAFETY: the types are those of the functions in `cudnn_graph.h`, enums as numbers.
         unsafe {
-            Ok(Api {
-                create: function("cudnnCreate")?,
-                destroy: function("cudnnDestroy")?,
-                set_stream: function("cudnnSetStream")?,
-                last_error: function("cudnnGetLastErrorString")?,
-                create_descriptor: function("cudnnBackendCreateDescriptor")?,
-                destroy_descriptor: function("cudnnBackendDestroyDescriptor")?,
-                set_attribute: function("cudnnBackendSetAttribute")?,
-                get_attribute: function("cudnnBackendGetAttribute")?,
-                finalize: function("cudnnBackendFinalize")?,
-                execute: function("cudnnBackendExecute")?,
+            Ok(CudnnApi {
+                create: library.function("cudnnCreate")?,
+                destroy: library.function("cudnnDestroy")?,
+                set_stream: library.function("cudnnSetStream")?,
+                last_error: library.function("cudnnGetLastErrorString")?,
+                create_descriptor: library.function("cudnnBackendCreateDescriptor")?,
+                destroy_descriptor: library.function("cudnnBackendDestroyDescriptor")?,
+                set_attribute: library.function("cudnnBackendSetAttribute")?,
+                get_attribute: library.function("cudnnBackendGetAttribute")?,
+                finalize: library.function("cudnnBackendFinalize")?,
+                execute: library.function("cudnnBackendExecute")?,
             })
         }
     }
@@ -84,7 +74,7 @@ impl Api {
 /// A handle of the library, for the context that the thread is in.
 #[derive(Debug)]
 pub(super) struct Context {
-    api: Arc<Api>,
+    api: CudnnApi,
     handle: *mut c_void,
 }
 
@@ -92,11 +82,11 @@ pub(super) struct Context {
 unsafe impl Send for Context {}
 
 impl Context {
-    pub(super) fn new(api: &Arc<Api>) -> Result<Context, Status> {
+    pub(super) fn new(api: &CudnnApi) -> Result<Context, Status> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the library writes a handle there.
         Status::of(unsafe { (api.create)(&mut handle) })?;
-        let api = api.clone();
+        let api = *api;
         Ok(Context { api, handle })
     }
 
@@ -132,7 +122,7 @@ impl Drop for Context {
 /// A descriptor of the graph API: attributes are set, then it is finalized, then others refer to it.
 #[derive(Debug)]
 pub(super) struct Descriptor {
-    api: Arc<Api>,
+    api: CudnnApi,
     at: *mut c_void,
     /// Those that it refers to, or that it came from: the library does not say that it copies them.
     kept: Vec<Arc<Descriptor>>,
@@ -151,12 +141,12 @@ impl Drop for Descriptor {
 }
 
 impl Descriptor {
-    pub(super) fn new(api: &Arc<Api>, kind: Kind) -> Result<Descriptor, Status> {
+    pub(super) fn new(api: &CudnnApi, kind: Kind) -> Result<Descriptor, Status> {
         let mut at = std::ptr::null_mut();
         // SAFETY: the library writes a descriptor there.
         Status::of(unsafe { (api.create_descriptor)(kind as c_int, &mut at) })?;
         Ok(Descriptor {
-            api: api.clone(),
+            api: *api,
             at,
             kept: Vec::new(),
         })

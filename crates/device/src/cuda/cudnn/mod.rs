@@ -5,6 +5,7 @@ mod api;
 mod operation;
 mod status;
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
@@ -13,18 +14,24 @@ use cudarc::cudnn::sys::{
     cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Heuristic,
     cudnnBackendNumericalNote_t as Note,
 };
-use cudarc::driver::sys::CUstream;
 use thalweg_tensor::DType;
 use thalweg_tensor::sync::Unpoisoned;
 
-use api::{Api, Context, Descriptor};
+pub(super) use api::CudnnApi;
+use api::{Context, Descriptor};
 use operation::Refusal;
 use status::Status;
 
+use super::MAX_CANDIDATES;
+use super::driver_api::Stream;
+use crate::cuda::Library;
 use crate::gpu::{Address, Algorithm, Convolution, Engine, GpuError};
 
-/// Maximum bytes of a convolution's workspace.
-const MAX_WORKSPACE: i64 = 256 << 20;
+/// Maximum bytes of a convolution's workspace, whatever the card.
+const MAX_WORKSPACE: usize = 4 << 30;
+
+/// Share of a card's memory that the workspace of a convolution may take, as a divisor.
+const WORKSPACE_SHARE: usize = 16;
 
 /// Maximum number of engines that are tried for a convolution.
 const MAX_ENGINES: usize = 64;
@@ -32,7 +39,9 @@ const MAX_ENGINES: usize = 64;
 /// cuDNN, opened.
 #[derive(Debug)]
 pub(super) struct Convolutions {
-    api: Arc<Api>,
+    api: CudnnApi,
+    /// The largest workspace in bytes.
+    max_workspace: usize,
     /// The handle, which has one stream at a time.
     context: Mutex<Option<Context>>,
     /// The properties of the card that plans are for, where that card is not there.
@@ -55,15 +64,16 @@ fn error(status: Status, detail: &str) -> GpuError {
 }
 
 impl Convolutions {
-    /// Opens the library for the context that the thread is in.
+    /// Opens the library for the context that the thread is in, and a card with so many bytes of memory.
     ///
     /// # Errors
-    /// [`GpuError::Driver`].
-    pub(super) fn open() -> Result<Convolutions, GpuError> {
-        let api = Arc::new(Api::load()?);
+    /// [`GpuError::Missing`], [`GpuError::Lacking`], [`GpuError::Driver`].
+    pub(super) fn open(memory: usize) -> Result<Convolutions, GpuError> {
+        let api = opened()?;
         let context = Context::new(&api).map_err(|s| error(s, &api.last_error()))?;
         Ok(Convolutions {
             api,
+            max_workspace: max_workspace(memory),
             context: Mutex::new(Some(context)),
             absent: None,
         })
@@ -73,15 +83,19 @@ impl Convolutions {
     /// Such plans do not run.
     ///
     /// # Errors
-    /// [`GpuError::Driver`], where the library is older than 9.8 or the properties are incomplete.
+    /// [`GpuError::Missing`]; [`GpuError::Driver`], where the library is older than 9.8 or the properties are incomplete.
     pub(super) fn for_absent_card(properties: &str) -> Result<Convolutions, GpuError> {
-        let api = Arc::new(Api::load()?);
+        let api = opened()?;
         let made = Descriptor::new(&api, Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)
             .and_then(|d| d.text(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, properties))
             .and_then(Descriptor::finalize);
         let absent = made.map_err(|s| error(s, &api.last_error()))?;
+        let parsed: Option<serde_json::Value> = serde_json::from_str(properties).ok();
+        let memory = parsed.and_then(|p| p.get("totalGlobalMem")?.as_u64());
+        let memory = memory.and_then(|m| usize::try_from(m).ok());
         Ok(Convolutions {
             api,
+            max_workspace: max_workspace(memory.unwrap_or(0)),
             context: Mutex::new(None),
             absent: Some(Arc::new(absent)),
         })
@@ -106,41 +120,56 @@ impl Convolutions {
         properties.map_err(|s| error(s, &self.api.last_error()))
     }
 
-    /// Prepares a convolution: by the first engine of the library's heuristics that is deterministic, computes in the
-    /// dtype's precision, and fits into the memory.
+    /// Plans for a convolution, the best by the library's heuristics first; at least one, and at most
+    /// [`MAX_CANDIDATES`]. Their engines are deterministic, compute in the dtype's precision, and fit into the memory.
     ///
     /// # Errors
     /// The reason that the library has none. It is no error of the program: kernels of our own compute then.
-    pub(super) fn plan(&self, c: &Convolution, tf32: bool) -> Result<ConvolutionPlan, Refusal> {
-        let said = |status: Status| format!("cuDNN: {status}: {}", self.api.last_error());
+    pub(super) fn plans(
+        &self,
+        c: &Convolution,
+        tf32: bool,
+    ) -> Result<Vec<ConvolutionPlan>, Refusal> {
+        let said = |status: Status| format!("{status}: {}", self.api.last_error());
         let context = self.context.lock().unpoisoned();
         let handle = context.as_ref().map(Context::handle);
-        let graph = Arc::new(operation::graph(&self.api, c, handle)?.map_err(said)?);
-        let mut last = "cuDNN knows no engine for it".to_owned();
-        // Without a card, engines of the second list may crash.
+        let graph =
+            Arc::new(operation::graph(&self.api, c, handle)?.map_err(|s| refusal(vec![said(s)]))?);
+        let mut refusals = Vec::new();
+        // Without a card, engines of the second list may crash, and one plan is all that is asked for.
         let heuristics = [
             Heuristic::CUDNN_HEUR_MODE_A,
             Heuristic::CUDNN_HEUR_MODE_FALLBACK,
         ];
-        let heuristics = &heuristics[..if self.absent.is_some() { 1 } else { 2 }];
+        let (heuristics, wanted) = match self.absent.is_some() {
+            true => (&heuristics[..1], 1),
+            false => (&heuristics[..], MAX_CANDIDATES),
+        };
+        let mut plans = Vec::new();
         for &heuristic in heuristics {
             let engines = match self.engines(&graph, heuristic) {
                 Ok(engines) => engines,
                 Err(status) => {
-                    last = said(status);
+                    refusals.push(said(status));
                     continue;
                 }
             };
             for config in engines {
                 match self.planned(&Arc::new(config), handle, allowed(c.dtype, tf32)) {
-                    Ok(Ok(plan)) => return Ok(plan),
-                    Ok(Err(reason)) => last = format!("cuDNN: {reason}"),
+                    Ok(Ok(plan)) => plans.push(plan),
+                    Ok(Err(reason)) => refusals.push(reason),
                     // The next engine may be able to.
-                    Err(status) => last = said(status),
+                    Err(status) => refusals.push(said(status)),
+                }
+                if plans.len() == wanted {
+                    return Ok(plans);
                 }
             }
         }
-        Err(last)
+        match plans.is_empty() {
+            true => Err(refusal(refusals)),
+            false => Ok(plans),
+        }
     }
 
     /// The engines for a graph, best first.
@@ -197,13 +226,16 @@ impl Convolutions {
             None => self.finalized(config, handle)?,
         };
         let workspace = plan.integer(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
-        if !(0..=MAX_WORKSPACE).contains(&workspace) {
+        let fits = usize::try_from(workspace)
+            .ok()
+            .filter(|&w| w <= self.max_workspace);
+        let Some(workspace) = fits else {
             let bytes = format!("engine {number} works with {workspace} bytes, which is too much");
             return Ok(Err(bytes));
-        }
+        };
         Ok(Ok(ConvolutionPlan {
             plan,
-            workspace: workspace as usize,
+            workspace,
             engine: Engine {
                 number,
                 algorithm: algorithm(&notes),
@@ -241,7 +273,7 @@ impl Convolutions {
         plan: &ConvolutionPlan,
         addresses: [Address; 3],
         workspace: Address,
-        stream: CUstream,
+        stream: Stream,
     ) -> Result<(), GpuError> {
         let context = self.context.lock().unpoisoned();
         let Some(context) = &*context else {
@@ -268,10 +300,33 @@ impl Convolutions {
             })
             .and_then(Descriptor::finalize);
         // SAFETY: by the caller's promise.
-        let run = |pack| unsafe { context.execute(&plan.plan, &pack, stream.cast()) };
+        let run = |pack| unsafe { context.execute(&plan.plan, &pack, stream) };
         pack.and_then(run)
             .map_err(|s| error(s, &self.api.last_error()))
     }
+}
+
+/// The library's functions.
+///
+/// # Errors
+/// [`GpuError::Missing`], [`GpuError::Lacking`].
+fn opened() -> Result<CudnnApi, GpuError> {
+    CudnnApi::of(&Library::Cudnn.open()?)
+}
+
+/// One text for the reasons why no engine is taken: each once, in the order of engines.
+fn refusal(mut reasons: Vec<String>) -> Refusal {
+    let mut seen = BTreeSet::new();
+    reasons.retain(|reason| seen.insert(reason.clone()));
+    match reasons.is_empty() {
+        true => "cuDNN knows no engine for it".to_owned(),
+        false => format!("cuDNN: {}", reasons.join(", ")),
+    }
+}
+
+/// The largest workspace for a card with so many bytes of memory.
+fn max_workspace(memory: usize) -> usize {
+    (memory / WORKSPACE_SHARE).min(MAX_WORKSPACE)
 }
 
 /// Returns the algorithm of an engine with these numerical notes.
@@ -316,6 +371,13 @@ fn allowed(dtype: DType, tf32: bool) -> impl Fn(i32) -> Result<(), &'static str>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_workspace_takes_a_sixteenth_of_the_card_and_four_gigabytes_at_most() {
+        assert_eq!(max_workspace(16 << 30), 1 << 30);
+        assert_eq!(max_workspace(141 << 30), 4 << 30);
+        assert_eq!(max_workspace(0), 0);
+    }
 
     #[test]
     fn an_engine_that_may_be_less_exact_than_its_dtype_is_refused() {

@@ -9,7 +9,7 @@ use cudarc::cudnn::sys::{
 };
 use thalweg_tensor::DType;
 
-use super::api::{Api, Descriptor};
+use super::api::{CudnnApi, Descriptor};
 use super::status::Status;
 use crate::gpu::{Convolution, Direction};
 
@@ -100,7 +100,7 @@ fn attributes(direction: Direction) -> Attributes {
 /// # Errors
 /// The reason that the library's types cannot express it; the inner error is the library's status.
 pub(super) fn graph(
-    api: &Arc<Api>,
+    api: &CudnnApi,
     c: &Convolution,
     handle: Option<*mut c_void>,
 ) -> Result<Result<Descriptor, Status>, Refusal> {
@@ -143,7 +143,7 @@ pub(super) fn graph(
 
 /// The properties that all tensors of a convolution share.
 struct Parts<'a> {
-    api: &'a Arc<Api>,
+    api: &'a CudnnApi,
     dtype: c_int,
     compute: c_int,
     channels_last: bool,

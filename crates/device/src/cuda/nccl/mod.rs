@@ -1,4 +1,4 @@
-//! NCCL, by its own functions: cudarc does not open it by the name that NVIDIA's packages give it.
+//! NCCL: collectives between the GPUs of several processes.
 //!
 //! Communicators do not block: a call that cannot go on returns "in progress", and is polled for as long as the job
 //! goes on. So a rank that was lost ends the wait for it.
@@ -6,15 +6,12 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::time::{Duration, Instant};
 
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{
-    CUevent, CUevent_flags, CUevent_wait_flags, CUstream, CUstream_flags, cuStreamCreate,
-};
-use libloading::Library as Opened;
 use thalweg_tensor::DType;
 
 use super::Library;
+use super::driver_api::{DriverApi, DriverCode, Event, Stream};
 use super::driver_error::driver_error;
+use super::opened::OpenedLibrary;
 use crate::gpu::{Address, GpuCollectiveKind, GpuError, KeepWaiting};
 use crate::reduction::ReduceOp;
 
@@ -57,8 +54,8 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The functions of NCCL that are called.
-#[derive(Debug)]
-pub(super) struct Nccl {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NcclApi {
     identity: unsafe extern "C" fn(*mut Identity) -> NcclResult,
     meet: unsafe extern "C" fn(*mut Comm, c_int, Identity, c_int, *mut Config) -> NcclResult,
     state: unsafe extern "C" fn(Comm, *mut NcclResult) -> NcclResult,
@@ -72,7 +69,7 @@ pub(super) struct Nccl {
         c_int,
         c_int,
         Comm,
-        CUstream,
+        Stream,
     ) -> NcclResult,
     broadcast: unsafe extern "C" fn(
         *const c_void,
@@ -81,14 +78,19 @@ pub(super) struct Nccl {
         c_int,
         c_int,
         Comm,
-        CUstream,
+        Stream,
     ) -> NcclResult,
     scaled_sum: unsafe extern "C" fn(*mut c_int, *const c_void, c_int, c_int, Comm) -> NcclResult,
     drop_op: unsafe extern "C" fn(c_int, Comm) -> NcclResult,
     text: unsafe extern "C" fn(NcclResult) -> *const c_char,
     last_error: unsafe extern "C" fn(Comm) -> *const c_char,
-    /// It goes last: the functions are its own.
-    _library: Opened,
+}
+
+/// NCCL, opened.
+#[derive(Debug)]
+pub(super) struct Nccl {
+    driver: DriverApi,
+    api: NcclApi,
 }
 
 /// A communicator, with a stream of its own and the events by which another stream waits for it, and it for another.
@@ -96,9 +98,9 @@ pub(super) struct Nccl {
 pub(super) struct NcclCommunicator {
     comm: Comm,
     size: usize,
-    stream: CUstream,
-    before: CUevent,
-    after: CUevent,
+    stream: Stream,
+    before: Event,
+    after: Event,
     keep_waiting: KeepWaitingFn,
 }
 
@@ -113,31 +115,45 @@ impl std::fmt::Debug for KeepWaitingFn {
     }
 }
 
+impl NcclApi {
+    /// The functions of the library.
+    ///
+    /// # Errors
+    /// [`GpuError::Lacking`] where it does not have one.
+    pub(super) fn of(library: &OpenedLibrary) -> Result<NcclApi, GpuError> {
+        // SAFETY: the fields have the types of the functions in `nccl.h`, enums as numbers.
+        unsafe {
+            Ok(NcclApi {
+                identity: library.function("ncclGetUniqueId")?,
+                meet: library.function("ncclCommInitRankConfig")?,
+                state: library.function("ncclCommGetAsyncError")?,
+                finalize: library.function("ncclCommFinalize")?,
+                destroy: library.function("ncclCommDestroy")?,
+                abort: library.function("ncclCommAbort")?,
+                all_reduce: library.function("ncclAllReduce")?,
+                broadcast: library.function("ncclBroadcast")?,
+                scaled_sum: library.function("ncclRedOpCreatePreMulSum")?,
+                drop_op: library.function("ncclRedOpDestroy")?,
+                text: library.function("ncclGetErrorString")?,
+                last_error: library.function("ncclGetLastError")?,
+            })
+        }
+    }
+}
+
 impl Nccl {
+    /// Opens NCCL, for the streams of a driver.
+    ///
     /// # Errors
     /// [`GpuError::Missing`], [`GpuError::Lacking`].
-    pub(super) fn open() -> Result<Nccl, GpuError> {
-        let library = Library::nccl()?;
-        Ok(Nccl {
-            identity: function(&library, "ncclGetUniqueId")?,
-            meet: function(&library, "ncclCommInitRankConfig")?,
-            state: function(&library, "ncclCommGetAsyncError")?,
-            finalize: function(&library, "ncclCommFinalize")?,
-            destroy: function(&library, "ncclCommDestroy")?,
-            abort: function(&library, "ncclCommAbort")?,
-            all_reduce: function(&library, "ncclAllReduce")?,
-            broadcast: function(&library, "ncclBroadcast")?,
-            scaled_sum: function(&library, "ncclRedOpCreatePreMulSum")?,
-            drop_op: function(&library, "ncclRedOpDestroy")?,
-            text: function(&library, "ncclGetErrorString")?,
-            last_error: function(&library, "ncclGetLastError")?,
-            _library: library,
-        })
+    pub(super) fn open(driver: DriverApi) -> Result<Nccl, GpuError> {
+        let api = NcclApi::of(&OpenedLibrary::open(Library::Nccl)?)?;
+        Ok(Nccl { driver, api })
     }
 
     fn error(&self, what: &'static str, status: NcclResult, comm: Comm) -> GpuError {
         // SAFETY: both functions take any status and any communicator, also none, and give a text that lives on.
-        let texts = unsafe { [(self.text)(status), (self.last_error)(comm)] };
+        let texts = unsafe { [(self.api.text)(status), (self.api.last_error)(comm)] };
         let text = texts.iter().filter(|t| !t.is_null());
         // SAFETY: as above.
         let text = text.map(|&t| unsafe { CStr::from_ptr(t) }.to_string_lossy().into_owned());
@@ -164,7 +180,7 @@ impl Nccl {
             }
             std::thread::sleep(POLL_INTERVAL);
             // SAFETY: the communicator lives; `status` through the call.
-            let asked = unsafe { (self.state)(comm, &mut status) };
+            let asked = unsafe { (self.api.state)(comm, &mut status) };
             if asked != SUCCESS {
                 status = asked;
             }
@@ -178,7 +194,7 @@ impl Nccl {
     pub(super) fn identity(&self) -> Result<Vec<u8>, GpuError> {
         let mut identity = Identity([0; IDENTITY_BYTES]);
         // SAFETY: NCCL fills it.
-        match unsafe { (self.identity)(&mut identity) } {
+        match unsafe { (self.api.identity)(&mut identity) } {
             SUCCESS => Ok(identity.0.iter().map(|&c| c as u8).collect()),
             status => Err(self.error("make an identity", status, std::ptr::null_mut())),
         }
@@ -220,9 +236,9 @@ impl Nccl {
         };
         let mut comm: Comm = std::ptr::null_mut();
         // SAFETY: all that is pointed to lives through the call.
-        let status = unsafe { (self.meet)(&mut comm, size, own, place, &mut config) };
+        let status = unsafe { (self.api.meet)(&mut comm, size, own, place, &mut config) };
         let met = self.poll_until_done(WHAT, comm, status, &*keep_waiting);
-        let joined = met.and_then(|()| streams().map_err(|e| driver_error(WHAT, e)));
+        let joined = met.and_then(|()| streams(&self.driver).map_err(|e| driver_error(WHAT, e)));
         match joined {
             Ok((stream, before, after)) => Ok(NcclCommunicator {
                 comm,
@@ -235,7 +251,7 @@ impl Nccl {
             Err(e) => {
                 if !comm.is_null() {
                     // SAFETY: made above, and not used any more.
-                    unsafe { (self.abort)(comm) };
+                    unsafe { (self.api.abort)(comm) };
                 }
                 Err(e)
             }
@@ -251,7 +267,7 @@ impl Nccl {
         joined: &NcclCommunicator,
         (kind, dtype): (GpuCollectiveKind, DType),
         (from, to, elements): (Address, Address, usize),
-        main: CUstream,
+        main: Stream,
     ) -> Result<(), GpuError> {
         const WHAT: &str = "begin a collective";
         let code = code(dtype).ok_or_else(|| GpuError::Driver {
@@ -262,7 +278,9 @@ impl Nccl {
             let reason = "the job has ended".to_owned();
             return Err(GpuError::Driver { what: WHAT, reason });
         }
-        after(joined.before, main, joined.stream).map_err(|e| driver_error(WHAT, e))?;
+        // SAFETY: the communicator's event and stream live; the other stream by the caller's promise.
+        let waits = unsafe { self.driver.wait_for(joined.before, main, joined.stream) };
+        waits.map_err(|e| driver_error(WHAT, e))?;
         let (from, to) = (from as *const c_void, to as *mut c_void);
         let (comm, stream) = (joined.comm, joined.stream);
         let keep_waiting = &*joined.keep_waiting.0;
@@ -271,7 +289,7 @@ impl Nccl {
                 let root = root as c_int;
                 // SAFETY: by the caller's promise.
                 let begun =
-                    unsafe { (self.broadcast)(from, to, elements, code, root, comm, stream) };
+                    unsafe { (self.api.broadcast)(from, to, elements, code, root, comm, stream) };
                 self.poll_until_done(WHAT, comm, begun, keep_waiting)
             }
             GpuCollectiveKind::Reduce { op, factor } => {
@@ -279,11 +297,11 @@ impl Nccl {
                 let op = scaled.map_or_else(|| number(op), Ok)?;
                 // SAFETY: by the caller's promise.
                 let begun =
-                    unsafe { (self.all_reduce)(from, to, elements, code, op, comm, stream) };
+                    unsafe { (self.api.all_reduce)(from, to, elements, code, op, comm, stream) };
                 let begun = self.poll_until_done(WHAT, comm, begun, keep_waiting);
                 if scaled.is_some() {
                     // SAFETY: made by `reduction` for this communicator; the call that uses it has returned.
-                    unsafe { (self.drop_op)(op, comm) };
+                    unsafe { (self.api.drop_op)(op, comm) };
                 }
                 begun
             }
@@ -317,15 +335,16 @@ impl Nccl {
         // SAFETY: the scalar is read during the call, and is of this dtype.
         let status = unsafe {
             let code = code(dtype).unwrap_or_default();
-            (self.scaled_sum)(&mut made, scalar.as_ptr().cast(), code, HOST, joined.comm)
+            (self.api.scaled_sum)(&mut made, scalar.as_ptr().cast(), code, HOST, joined.comm)
         };
         self.poll_until_done(WHAT, joined.comm, status, &*joined.keep_waiting.0)?;
         Ok(Some(made))
     }
 
     /// Lets a stream wait for all collectives that were begun.
-    pub(super) fn join(&self, joined: &NcclCommunicator, main: CUstream) -> Result<(), GpuError> {
-        after(joined.after, joined.stream, main)
+    pub(super) fn join(&self, joined: &NcclCommunicator, main: Stream) -> Result<(), GpuError> {
+        // SAFETY: the communicator's event and stream live, and so does the queue.
+        unsafe { self.driver.wait_for(joined.after, joined.stream, main) }
             .map_err(|e| driver_error("wait for collectives", e))
     }
 
@@ -334,7 +353,7 @@ impl Nccl {
         let comm = std::mem::replace(&mut joined.comm, std::ptr::null_mut());
         if !comm.is_null() {
             // SAFETY: made by `meet`, and taken out.
-            unsafe { (self.abort)(comm) };
+            unsafe { (self.api.abort)(comm) };
         }
     }
 
@@ -345,56 +364,30 @@ impl Nccl {
         let comm = joined.comm;
         if !comm.is_null() {
             // SAFETY: made by `meet`.
-            let status = unsafe { (self.finalize)(comm) };
+            let status = unsafe { (self.api.finalize)(comm) };
             if self
                 .poll_until_done("finish", comm, status, &keep_waiting)
                 .is_ok()
             {
                 joined.comm = std::ptr::null_mut();
                 // SAFETY: as above, and not used any more.
-                unsafe { (self.destroy)(comm) };
+                unsafe { (self.api.destroy)(comm) };
             }
         }
         self.abort(&mut joined);
         // SAFETY: made by `streams`, and not used any more. Errors cannot be returned from here.
         unsafe {
-            let _ = result::stream::synchronize(joined.stream);
-            let _ = result::event::destroy(joined.before);
-            let _ = result::event::destroy(joined.after);
-            let _ = result::stream::destroy(joined.stream);
+            let _ = (self.driver.synchronize)(joined.stream);
+            let _ = (self.driver.destroy_event)(joined.before);
+            let _ = (self.driver.destroy_event)(joined.after);
+            let _ = (self.driver.destroy_stream)(joined.stream);
         }
     }
 }
 
-/// A function of the library.
-fn function<F: Copy>(library: &Opened, name: &'static str) -> Result<F, GpuError> {
-    // SAFETY: the field that it is for has the type of the function in NCCL's header.
-    let found = unsafe { library.get::<F>(name.as_bytes()) };
-    found.map(|f| *f).map_err(|_| Library::Nccl.lacking(name))
-}
-
 /// A stream, and two events.
-fn streams() -> Result<(CUstream, CUevent, CUevent), DriverError> {
-    let event = || result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING);
-    let mut stream = std::ptr::null_mut();
-    // SAFETY: the driver fills it.
-    unsafe {
-        cuStreamCreate(
-            &mut stream,
-            CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint,
-        )
-        .result()?;
-    }
-    Ok((stream, event()?, event()?))
-}
-
-/// Lets one stream wait for what is on another.
-fn after(event: CUevent, first: CUstream, then: CUstream) -> Result<(), DriverError> {
-    // SAFETY: event and streams live.
-    unsafe {
-        result::event::record(event, first)?;
-        result::stream::wait_event(then, event, CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
-    }
+fn streams(driver: &DriverApi) -> Result<(Stream, Event, Event), DriverCode> {
+    Ok((driver.stream()?, driver.event()?, driver.event()?))
 }
 
 /// NCCL's number for a dtype.
