@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -248,6 +249,17 @@ static void meet(std::shared_ptr<Meeting> meeting, std::string path) {
     meeting->status = status;
 }
 
+// The group of this thread: its depth, and the calls that run when it ends.
+static thread_local int depth = 0;
+static thread_local std::vector<std::function<int()>> grouped;
+
+// Runs a call now, or with its group.
+static int start(std::function<int()> call) {
+    if (!depth) return call();
+    grouped.push_back(call);
+    return 0;
+}
+
 static int in_progress(Comm* comm) {
     comm->meeting->asked = 0;
     return IN_PROGRESS;
@@ -284,6 +296,8 @@ int ncclCommInitRankConfig(Comm** comm, int size, Identity identity, int place, 
 
 int ncclCommGetAsyncError(Comm* comm, int* state) {
     Meeting& meeting = *comm->meeting;
+    // Calls of a group have not begun: a thread that waits for them waits for ever.
+    if (depth) return USAGE;
     if (meeting.ready) {
         // Now and then a call takes a moment.
         *state = meeting.asked++ < 2 ? IN_PROGRESS : SUCCESS;
@@ -344,8 +358,29 @@ int ncclAllReduce(const void* from, void* to, size_t n, int dtype, int op, Comm*
     if (op == 4 && is_float(dtype)) factor = 1.0 / meeting->size;
     const Call call{-1, (long)n, dtype, op};
     log_call("all_reduce", n, dtype);
-    if (hand_to(stream, [=] { return collective(*meeting, call, factor, from, to); })) return 1;
+    if (start([=] {
+            return hand_to(stream, [=] { return collective(*meeting, call, factor, from, to); });
+        })) {
+        return 1;
+    }
     return in_progress(comm);
+}
+
+int ncclGroupStart() {
+    ++depth;
+    log_call("group", 0, 0);
+    return SUCCESS;
+}
+
+int ncclGroupEnd() {
+    if (!depth) return USAGE;
+    if (--depth) return SUCCESS;
+    std::vector<std::function<int()>> calls;
+    calls.swap(grouped);
+    for (auto& call : calls) {
+        if (call()) return SYSTEM;
+    }
+    return calls.empty() ? SUCCESS : IN_PROGRESS;
 }
 
 int ncclBroadcast(const void* from, void* to, size_t n, int dtype, int root, Comm* comm,
@@ -355,7 +390,11 @@ int ncclBroadcast(const void* from, void* to, size_t n, int dtype, int root, Com
     if (root < 0 || root >= meeting->size) return ARGUMENT;
     const Call call{root, (long)n, dtype, 0};
     log_call("broadcast", n, dtype);
-    if (hand_to(stream, [=] { return collective(*meeting, call, 1, from, to); })) return 1;
+    if (start([=] {
+            return hand_to(stream, [=] { return collective(*meeting, call, 1, from, to); });
+        })) {
+        return 1;
+    }
     return in_progress(comm);
 }
 

@@ -380,6 +380,11 @@ fn child_libraries() {
             assert!(all, "{dtype}, value {i}: {a:?} and {b:?}");
         }
         alike += on_gpu.len();
+        let loaded = |library: &str| plan.contains(&format!("device:GPU:0 uses {library} of /"));
+        assert!(
+            loaded("cuBLASLt") && (plan.contains("status 1001") || loaded("cuDNN")),
+            "{plan}"
+        );
         for line in plan.lines() {
             if let Some((_, by)) = line.split_once(" is computed by ") {
                 *who.entry(format!("{dtype} by {by}")).or_insert(0) += 1;

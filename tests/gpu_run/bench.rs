@@ -82,7 +82,7 @@ impl Bench {
 
     /// Options of a session with the card, with TF32 or without.
     pub fn options_with_tf32(&mut self, tf32: bool) -> Result<SessionOptions, Box<dyn Error>> {
-        let gpu = GpuOptions::driven_by(self.driver()?).tf32(tf32);
+        let gpu = GpuOptions::driven_by(self.driver()?).allow_tf32(tf32);
         Ok(SessionOptions::new().threads(2).gpu(gpu))
     }
 

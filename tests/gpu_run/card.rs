@@ -26,13 +26,13 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
 fn versions(bench: &mut Bench) -> UnitResult {
     let card = cards()?.into_iter().next().ok_or("there is no card")?;
     bench.driver()?;
-    let version = |l: Library| (l.name().trim_end_matches(','), l.open().err(), l.version());
+    let version = |l: Library| (l.name().trim_end_matches(','), l.open(), l.version());
     let libraries: BTreeMap<&str, Value> = Library::ALL
         .map(version)
         .into_iter()
-        .map(|(name, missing, version)| match missing {
-            Some(why) => (name, json!({"missing": why.to_string()})),
-            None => (name, json!({"version": version})),
+        .map(|(name, opened, version)| match opened {
+            Err(why) => (name, json!({"missing": why.to_string()})),
+            Ok(library) => (name, json!({"version": version, "path": library.path()})),
         })
         .collect();
     Ok(json!({

@@ -147,7 +147,7 @@ impl EmulatedGpu {
                     call, addresses, ..
                 } => naive_libraries::compute(&state.made[*call as usize], *addresses),
                 Command::Replay { .. } => return Err("a graph in a graph".to_owned()),
-                Command::Collective { .. } | Command::Join { .. } => {
+                Command::Collective { .. } | Command::Group { .. } | Command::Join { .. } => {
                     return Err("it has no communicators".to_owned());
                 }
             }

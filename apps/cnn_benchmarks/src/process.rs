@@ -20,7 +20,10 @@ pub fn process(settings: &Settings) -> Result<Process> {
     let session = SessionOptions::new().threads(threads);
     let session = match flags.devices.device {
         Device::Cpu => limit_memory(settings, session.cpus(settings.towers)),
-        Device::Gpu => session.gpus(settings.towers),
+        Device::Gpu => {
+            let allow_tf32 = flags.extensions.allow_tf32;
+            session.gpus(settings.towers).allow_tf32(allow_tf32)
+        }
     };
     let kept = flags.output.max_ckpts_to_keep;
     if settings.update == VariableUpdate::Horovod {

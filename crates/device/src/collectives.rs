@@ -222,14 +222,16 @@ pub trait Collectives: Send + Sync {
 
 /// The transport of GPUs' values between ranks.
 pub trait GpuCollectives: Send + Sync {
-    /// Returns the communicator of the GPUs of a set, for the card of this driver. The first call meets the other ranks
-    /// of the set, and blocks until they come: all of them have agreed on a plan that needs it.
+    /// Returns the communicator of the GPUs of a set that have this number in their tasks; on this rank it is one of the card
+    /// of this driver. The first call meets the other ranks of the set, and blocks until they come: all of them have
+    /// agreed on a plan that needs it.
     ///
     /// # Errors
     /// There is no such set, the driver has no communicators, or a rank was lost.
     fn communicator(
         &self,
         set: i32,
+        number: u32,
         driver: &Arc<dyn Driver>,
     ) -> Result<Arc<Communicator>, KernelError>;
 

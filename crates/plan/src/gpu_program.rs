@@ -74,6 +74,13 @@ pub enum GpuCommand {
         /// Number of elements.
         elements: usize,
     },
+    /// Begins or ends a group of collectives of a set of ranks, which start together.
+    Group {
+        /// The number of the set, among those of the program.
+        set: usize,
+        /// `true` where the group begins.
+        begins: bool,
+    },
     /// Waits for all collectives that were begun in a set of ranks.
     Join {
         /// The number of the set, among those of the program.

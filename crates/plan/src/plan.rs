@@ -188,6 +188,15 @@ impl Plan {
                 "# {op} '{node}' runs on the host of {from}: {why}\n"
             ));
         }
+        for gpu in devices.iter().filter_map(Device::gpu) {
+            for (library, path) in gpu.driver().libraries() {
+                text.push_str(&format!(
+                    "# {} uses {library} of {}\n",
+                    gpu.name(),
+                    path.display()
+                ));
+            }
+        }
         text
     }
 }

@@ -188,6 +188,10 @@ impl GpuFrame {
                 to: address(to),
                 elements,
             },
+            GpuCommand::Group { set, begins } => Command::Group {
+                communicator: self.communicators[set].handle(),
+                begins,
+            },
             GpuCommand::Join { set } => Command::Join {
                 communicator: self.communicators[set].handle(),
             },
@@ -232,7 +236,7 @@ fn communicators(
     let ranks = ranks.and_then(|r| r.for_gpus());
     let ranks = ranks.ok_or_else(|| failed(node, KernelError::NoRanks))?;
     let sets = commands.sets.iter();
-    let all = sets.map(|&set| ranks.communicator(set, gpu.driver()));
+    let all = sets.map(|&set| ranks.communicator(set, gpu.number(), gpu.driver()));
     all.collect::<Result<_, _>>().map_err(|e| failed(node, e))
 }
 

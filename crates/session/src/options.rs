@@ -45,6 +45,7 @@ pub struct SessionOptions {
     threads: usize,
     cpus: Vec<CpuOptions>,
     gpus: Vec<GpuOptions>,
+    allow_tf32: bool,
     soft_placement: bool,
     deny_fallback: bool,
     plans: usize,
@@ -67,6 +68,7 @@ impl Default for SessionOptions {
             threads: 0,
             cpus: vec![CpuOptions::default()],
             gpus: Vec::new(),
+            allow_tf32: false,
             soft_placement: false,
             deny_fallback: false,
             plans: 64,
@@ -91,6 +93,7 @@ impl fmt::Debug for SessionOptions {
             .field("threads", &self.threads)
             .field("cpus", &self.cpus)
             .field("gpus", &self.gpus)
+            .field("allow_tf32", &self.allow_tf32)
             .field("soft_placement", &self.soft_placement)
             .field("deny_fallback", &self.deny_fallback)
             .field("plans", &self.plans)
@@ -168,6 +171,12 @@ impl SessionOptions {
             _ => 0,
         };
         self.gpus(gpus)
+    }
+
+    /// With TF32 in the libraries of all GPUs, or without (`false`, the default): products and convolutions of `f32` are
+    /// several times as fast, with 10 bits of mantissa in place of 23.
+    pub fn allow_tf32(self, allow_tf32: bool) -> SessionOptions {
+        SessionOptions { allow_tf32, ..self }
     }
 
     /// With soft placement, or without (`false`): a node whose device has no kernel for it, or does not exist, may run
@@ -380,7 +389,7 @@ impl SessionOptions {
         let mut cards = Cards::new(thalweg_ops::gpu::HEADER);
         for (index, gpu) in self.gpus.iter().enumerate() {
             let device = name(DeviceType::Gpu, index);
-            let opened = gpu.open(&device, &mut cards);
+            let opened = gpu.open(&device, &mut cards, self.allow_tf32);
             let opened = opened.map_err(|source| SessionError::Device { device, source })?;
             devices.push(Device::Gpu(opened));
         }
@@ -433,7 +442,7 @@ pub struct GpuOptions {
     card: usize,
     memory_limit: Option<usize>,
     memory_fraction: Option<f64>,
-    tf32: bool,
+    allow_tf32: bool,
     driver: Option<Arc<dyn Driver>>,
 }
 
@@ -471,12 +480,17 @@ impl GpuOptions {
         }
     }
 
-    /// With TF32 in libraries, which is faster and has 10 bits of mantissa, or without (`false`).
-    pub fn tf32(self, tf32: bool) -> GpuOptions {
-        GpuOptions { tf32, ..self }
+    /// As [`SessionOptions::allow_tf32`], for this GPU alone.
+    pub fn allow_tf32(self, allow_tf32: bool) -> GpuOptions {
+        GpuOptions { allow_tf32, ..self }
     }
 
-    fn open(&self, device: &DeviceSpec, cards: &mut Cards) -> Result<Gpu, GpuError> {
+    fn open(
+        &self,
+        device: &DeviceSpec,
+        cards: &mut Cards,
+        allow_tf32: bool,
+    ) -> Result<Gpu, GpuError> {
         let driver = match &self.driver {
             Some(driver) => driver.clone(),
             None => cards.open(self.card)?,
@@ -490,7 +504,7 @@ impl GpuOptions {
             }
         };
         let mut gpu = Gpu::new(device.clone(), driver, limit)?;
-        gpu.allow_tf32(self.tf32);
+        gpu.allow_tf32(self.allow_tf32 || allow_tf32);
         Ok(gpu)
     }
 }

@@ -176,6 +176,8 @@ fn ranks_on_gpus_match_ranks_on_cpus_and_have_equal_bits() {
     let reductions = count("training", 3, 0, "all_reduce");
     assert!((2..6).contains(&reductions), "{reductions}");
     assert_eq!(count("training", 3, 1, "broadcast"), 6);
+    // The broadcasts of the variables start together.
+    assert!(count("training", 3, 1, "group") > 0);
 }
 
 #[test]

@@ -33,8 +33,8 @@ pub struct DeviceFlags {
     /// The devices of the variables of `parameter_server` in one process: the towers' devices, or the CPU.
     #[arg(long, value_enum, default_value = "gpu", ignore_case = true)]
     pub local_parameter_device: Device,
-    /// The order of dimensions inside of the network: NCHW, which GPUs get without it, or NHWC, which CPUs get. Both work
-    /// on all devices.
+    /// The order of dimensions inside of the network: NHWC without it, for which GPUs and CPUs are fastest, or NCHW. Both
+    /// work on all devices.
     #[arg(long, value_parser = ["NCHW", "NHWC"])]
     pub data_format: Option<String>,
     /// Threads that compute; all without it.

@@ -61,6 +61,9 @@ pub struct ExtensionFlags {
     /// Computes in bf16, with f32 weights.
     #[arg(long)]
     pub use_bf16: bool,
+    /// Lets GPUs compute f32 in TF32: several times as fast, with 10 bits of mantissa.
+    #[arg(long)]
+    pub allow_tf32: bool,
     /// The output of the version of this year.
     #[arg(long, value_enum, default_value = "2023")]
     pub compat: Compat,

@@ -9,7 +9,7 @@ use thalweg::ops::DataFormat;
 use thalweg::parallel::{Reduction, VariableUpdate};
 use thalweg::tensor::DType;
 
-use crate::flags::{Device, Flags, Job, ParsedFlags};
+use crate::flags::{Flags, Job, ParsedFlags};
 
 /// Settings of a run.
 pub struct Settings {
@@ -102,9 +102,9 @@ impl Settings {
                     "sum" => Reduction::Sum,
                     _ => Reduction::Mean,
                 },
-                format: match (flags.devices.data_format.as_deref(), flags.devices.device) {
-                    (Some("NHWC"), _) | (None, Device::Cpu) => DataFormat::Nhwc,
-                    _ => DataFormat::Nchw,
+                format: match flags.devices.data_format.as_deref() {
+                    Some("NCHW") => DataFormat::Nchw,
+                    _ => DataFormat::Nhwc,
                 },
                 compute: match (flags.training.use_fp16, flags.extensions.use_bf16) {
                     (true, _) => DType::F16,

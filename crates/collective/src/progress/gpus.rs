@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 use thalweg_device::GpuCollectives;
 use thalweg_device::KernelError;
 use thalweg_device::gpu::{Communicator, Driver, KeepWaiting};
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::session::SessionCollectives;
 use super::shared::{ProgressShared, kernel_error};
 use crate::error::CollectiveError;
 
 impl ProgressShared {
-    /// Makes a communicator with the GPUs of the other ranks of a set.
+    /// Makes a communicator with the GPUs of the other ranks of a set that have this number in their tasks.
     fn meet(
         &self,
         set: i32,
-        number: usize,
+        number: u32,
         driver: &Arc<dyn Driver>,
     ) -> Result<Communicator, KernelError> {
         let members = self.state().sets.get(&set).cloned().unwrap_or_default();
@@ -31,7 +32,7 @@ impl ProgressShared {
         let told = match &self.control {
             None => own,
             Some(control) => {
-                let name = format!("communicator {number} of set {set}");
+                let name = format!("communicator of GPU {number} of set {set}");
                 let all = control.gather_among(&name, &own, &members, &|| false);
                 all.map_err(kernel_error)?.swap_remove(0)
             }
@@ -62,25 +63,32 @@ impl GpuCollectives for SessionCollectives {
     fn communicator(
         &self,
         set: i32,
+        number: u32,
         driver: &Arc<dyn Driver>,
     ) -> Result<Arc<Communicator>, KernelError> {
         let shared = &self.progress.shared;
         if let Some(failure) = self.progress.failure() {
             return Err(kernel_error(failure));
         }
-        let mut gpus = shared.communicators();
-        let key = (set, Arc::as_ptr(driver).cast::<()>() as usize);
-        if let Some(known) = gpus.by_set.get(&key) {
+        let key = (set, number, Arc::as_ptr(driver).cast::<()>() as usize);
+        let slot = shared
+            .communicators()
+            .by_set
+            .entry(key)
+            .or_default()
+            .clone();
+        // GPUs of other numbers, and the end of the job, do not wait for this one to meet the other ranks.
+        let mut met_before = slot.lock().unpoisoned();
+        if let Some(known) = &*met_before {
             return Ok(known.clone());
         }
-        let number = gpus.by_set.keys().filter(|k| k.0 == set).count();
         let met = shared.meet(set, number, driver).inspect_err(|error| {
             // The other ranks wait for this one.
             let why = format!("its GPU did not meet those of other ranks: {error}");
             shared.fail(&CollectiveError::Ended(why));
         })?;
         let met = Arc::new(met);
-        gpus.by_set.insert(key, met.clone());
+        *met_before = Some(met.clone());
         Ok(met)
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -34,7 +35,7 @@ pub struct Cuda {
     /// NCCL, or the reason that it is not there, once it was needed.
     nccl: OnceLock<Result<Nccl, GpuError>>,
     /// The communicators in use, by number.
-    joined: Mutex<Vec<Option<NcclCommunicator>>>,
+    joined: Mutex<Vec<Option<Arc<Mutex<NcclCommunicator>>>>>,
 }
 
 /// One of the driver's own pointers. It is handed back to the driver and never followed.
@@ -125,14 +126,16 @@ impl Cuda {
         then: impl FnOnce(&Nccl, &mut NcclCommunicator) -> Result<R, GpuError>,
     ) -> Result<R, GpuError> {
         let nccl = self.nccl()?;
-        let mut joined = self.joined.lock().unpoisoned();
-        let place = joined.get_mut(communicator as usize);
-        let found = place.and_then(Option::as_mut);
+        let joined = self.joined.lock().unpoisoned();
+        let found = joined.get(communicator as usize).cloned().flatten();
+        // Others are used meanwhile: a call of this one may wait for other ranks.
+        drop(joined);
         let found = found.ok_or_else(|| GpuError::Driver {
             what: "use a communicator",
             reason: "it was given up".to_owned(),
         })?;
-        then(nccl, found)
+        let mut found = found.lock().unpoisoned();
+        then(nccl, &mut found)
     }
 
     fn module(&self, function: &Function) -> Result<Raw, GpuError> {
@@ -184,7 +187,7 @@ unsafe impl Communicators for Cuda {
         self.enter()?;
         let met = self.nccl()?.meet(identity, place, size, keep_waiting)?;
         let mut joined = self.joined.lock().unpoisoned();
-        joined.push(Some(met));
+        joined.push(Some(Arc::new(Mutex::new(met))));
         Ok(joined.len() as Handle - 1)
     }
 
@@ -204,7 +207,7 @@ unsafe impl Communicators for Cuda {
         let taken = place.and_then(Option::take);
         drop(joined);
         if let (Some(taken), Ok(nccl), Ok(())) = (taken, self.nccl(), self.enter()) {
-            nccl.give_up(taken);
+            nccl.give_up(&mut taken.lock().unpoisoned());
         }
     }
 
@@ -240,6 +243,13 @@ unsafe impl Driver for Cuda {
         let code = unsafe { (self.api.memory_info)(&mut free, &mut total) };
         DriverCode::of(code).map_err(|e| driver_error("tell a card's memory", e))?;
         Ok((total, free))
+    }
+
+    fn libraries(&self) -> Vec<(&'static str, PathBuf)> {
+        self.libraries
+            .as_ref()
+            .map(Libraries::opened)
+            .unwrap_or_default()
     }
 
     fn queue(&self) -> Result<Handle, GpuError> {
@@ -372,6 +382,15 @@ unsafe impl Driver for Cuda {
                     let values = (*from, *to, *elements);
                     return self.with(*communicator, |nccl, joined| {
                         nccl.begin(joined, (*kind, *dtype), values, stream)
+                    });
+                }
+                Command::Group {
+                    communicator,
+                    begins,
+                } => {
+                    return self.with(*communicator, |nccl, joined| match *begins {
+                        true => nccl.begin_group(joined, stream),
+                        false => nccl.end_group(joined),
                     });
                 }
                 Command::Join { communicator } => {

@@ -161,6 +161,16 @@ impl Libraries {
         Ok(ready)
     }
 
+    /// The libraries that have been opened, with their files.
+    pub(super) fn opened(&self) -> Vec<(&'static str, PathBuf)> {
+        let state = self.state.lock().unpoisoned();
+        let gemms = state.gemms.as_ref().and_then(|l| l.as_ref().ok());
+        let convolutions = state.convolutions.as_ref().and_then(|l| l.as_ref().ok());
+        let gemms = gemms.map(|l| (Library::CublasLt.name(), l.path.clone()));
+        let convolutions = convolutions.map(|l| (Library::Cudnn.name(), l.path.clone()));
+        gemms.into_iter().chain(convolutions).collect()
+    }
+
     /// Returns the card's properties, as cuDNN writes them. The thread is in the card's context.
     ///
     /// # Errors

@@ -66,6 +66,11 @@ impl Gpu {
         &self.name
     }
 
+    /// Its number among the GPUs of its task.
+    pub fn number(&self) -> u32 {
+        self.name.index.unwrap_or(0)
+    }
+
     /// Returns the driver that runs its commands.
     pub fn driver(&self) -> &Arc<dyn Driver> {
         &self.driver

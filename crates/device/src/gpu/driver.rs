@@ -1,6 +1,7 @@
 //! The driver interface: runs a GPU's commands on a card, in an emulation, or as a recording.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::ptr::NonNull;
 
 use smallvec::SmallVec;
@@ -116,6 +117,13 @@ pub enum Command {
         /// Number of elements.
         elements: usize,
     },
+    /// Begins or ends a group: collectives in between start together, which costs one launch.
+    Group {
+        /// Its handle from [`Communicators::meet`].
+        communicator: Handle,
+        /// `true` where the group begins.
+        begins: bool,
+    },
     /// Waits for all collectives that were begun on a communicator.
     Join {
         /// Its handle from [`Communicators::meet`].
@@ -139,6 +147,7 @@ impl Command {
             Command::Copy { .. } => "copy",
             Command::Fill { .. } => "fill memory",
             Command::Collective { .. } => "begin a collective",
+            Command::Group { .. } => "group collectives",
             Command::Join { .. } => "wait for collectives",
             Command::Replay { .. } => "launch a graph",
         }
@@ -160,6 +169,11 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`GpuError::Driver`].
     fn memory(&self) -> Result<(usize, usize), GpuError>;
+
+    /// Returns the libraries that it has opened so far: their names, and the files that were loaded.
+    fn libraries(&self) -> Vec<(&'static str, PathBuf)> {
+        Vec::new()
+    }
 
     /// Makes a queue.
     ///

@@ -175,6 +175,7 @@ impl Recorder {
             Command::Collective {
                 dtype, elements, ..
             } => (node.op.name, elements * dtype.size(), 0),
+            Command::Group { .. } => ("group collectives", 0, 0),
             Command::Join { .. } => ("wait for collectives", 0, 0),
             Command::Launch { .. } | Command::Call { .. } | Command::Replay { .. } => {
                 (node.op.name, 0, 0)

@@ -4,6 +4,7 @@
 mod api;
 
 use std::ffi::{c_int, c_void};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cudarc::cublaslt::sys::{
@@ -33,6 +34,8 @@ const REDUCTION_SCHEMES: u32 = 2;
 pub(super) struct Gemms {
     api: CublasLtApi,
     handle: Raw,
+    /// The library's file.
+    pub(super) path: PathBuf,
 }
 
 // SAFETY: a handle of cuBLASLt may be used by several threads at once.
@@ -221,11 +224,16 @@ impl Gemms {
     /// # Errors
     /// [`GpuError::Missing`], [`GpuError::Lacking`], [`GpuError::Driver`].
     pub(super) fn open() -> Result<Gemms, GpuError> {
-        let api = CublasLtApi::of(&OpenedLibrary::open(Library::CublasLt)?)?;
+        let library = OpenedLibrary::open(Library::CublasLt)?;
+        let api = CublasLtApi::of(&library)?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the library writes a handle there.
         CublasCode::of(unsafe { (api.create)(&mut handle) }).map_err(error)?;
-        Ok(Gemms { api, handle })
+        Ok(Gemms {
+            api,
+            handle,
+            path: library.path().to_owned(),
+        })
     }
 
     /// Plans for a GEMM, the best by the library's heuristics first; at least one.

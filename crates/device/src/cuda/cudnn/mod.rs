@@ -7,6 +7,7 @@ mod status;
 
 use std::collections::BTreeSet;
 use std::ffi::c_void;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use cudarc::cudnn::sys::{
@@ -40,6 +41,8 @@ const MAX_ENGINES: usize = 64;
 #[derive(Debug)]
 pub(super) struct Convolutions {
     api: CudnnApi,
+    /// The library's file.
+    pub(super) path: PathBuf,
     /// The largest workspace in bytes.
     max_workspace: usize,
     /// The handle, which has one stream at a time.
@@ -69,10 +72,11 @@ impl Convolutions {
     /// # Errors
     /// [`GpuError::Missing`], [`GpuError::Lacking`], [`GpuError::Driver`].
     pub(super) fn open(memory: usize) -> Result<Convolutions, GpuError> {
-        let api = opened()?;
+        let (api, path) = opened()?;
         let context = Context::new(&api).map_err(|s| error(s, &api.last_error()))?;
         Ok(Convolutions {
             api,
+            path,
             max_workspace: max_workspace(memory),
             context: Mutex::new(Some(context)),
             absent: None,
@@ -85,7 +89,7 @@ impl Convolutions {
     /// # Errors
     /// [`GpuError::Missing`]; [`GpuError::Driver`], where the library is older than 9.8 or the properties are incomplete.
     pub(super) fn for_absent_card(properties: &str) -> Result<Convolutions, GpuError> {
-        let api = opened()?;
+        let (api, path) = opened()?;
         let made = Descriptor::new(&api, Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)
             .and_then(|d| d.text(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, properties))
             .and_then(Descriptor::finalize);
@@ -95,6 +99,7 @@ impl Convolutions {
         let memory = memory.and_then(|m| usize::try_from(m).ok());
         Ok(Convolutions {
             api,
+            path,
             max_workspace: max_workspace(memory.unwrap_or(0)),
             context: Mutex::new(None),
             absent: Some(Arc::new(absent)),
@@ -306,12 +311,13 @@ impl Convolutions {
     }
 }
 
-/// The library's functions.
+/// The library's functions, and its file.
 ///
 /// # Errors
 /// [`GpuError::Missing`], [`GpuError::Lacking`].
-fn opened() -> Result<CudnnApi, GpuError> {
-    CudnnApi::of(&Library::Cudnn.open()?)
+fn opened() -> Result<(CudnnApi, PathBuf), GpuError> {
+    let library = Library::Cudnn.open()?;
+    Ok((CudnnApi::of(&library)?, library.path().to_owned()))
 }
 
 /// One text for the reasons why no engine is taken: each once, in the order of engines.

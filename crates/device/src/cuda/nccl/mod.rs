@@ -84,6 +84,8 @@ pub(super) struct NcclApi {
     drop_op: unsafe extern "C" fn(c_int, Comm) -> NcclResult,
     text: unsafe extern "C" fn(NcclResult) -> *const c_char,
     last_error: unsafe extern "C" fn(Comm) -> *const c_char,
+    begin_group: unsafe extern "C" fn() -> NcclResult,
+    end_group: unsafe extern "C" fn() -> NcclResult,
 }
 
 /// NCCL, opened.
@@ -102,6 +104,8 @@ pub(super) struct NcclCommunicator {
     before: Event,
     after: Event,
     keep_waiting: KeepWaitingFn,
+    /// In a group, the reductions that were made for it.
+    group: Option<Vec<c_int>>,
 }
 
 // SAFETY: communicators, streams and events belong to no thread; `Cuda` lets one thread at a time call them.
@@ -136,6 +140,8 @@ impl NcclApi {
                 drop_op: library.function("ncclRedOpDestroy")?,
                 text: library.function("ncclGetErrorString")?,
                 last_error: library.function("ncclGetLastError")?,
+                begin_group: library.function("ncclGroupStart")?,
+                end_group: library.function("ncclGroupEnd")?,
             })
         }
     }
@@ -247,6 +253,7 @@ impl Nccl {
                 before,
                 after,
                 keep_waiting: KeepWaitingFn(keep_waiting),
+                group: None,
             }),
             Err(e) => {
                 if !comm.is_null() {
@@ -264,7 +271,7 @@ impl Nccl {
     /// The addresses are valid until the stream has run it, and nothing else uses the memory that it writes meanwhile.
     pub(super) unsafe fn begin(
         &self,
-        joined: &NcclCommunicator,
+        joined: &mut NcclCommunicator,
         (kind, dtype): (GpuCollectiveKind, DType),
         (from, to, elements): (Address, Address, usize),
         main: Stream,
@@ -278,9 +285,11 @@ impl Nccl {
             let reason = "the job has ended".to_owned();
             return Err(GpuError::Driver { what: WHAT, reason });
         }
-        // SAFETY: the communicator's event and stream live; the other stream by the caller's promise.
-        let waits = unsafe { self.driver.wait_for(joined.before, main, joined.stream) };
-        waits.map_err(|e| driver_error(WHAT, e))?;
+        if joined.group.is_none() {
+            // SAFETY: the communicator's event and stream live; the other stream by the caller's promise.
+            let waits = unsafe { self.driver.wait_for(joined.before, main, joined.stream) };
+            waits.map_err(|e| driver_error(WHAT, e))?;
+        }
         let (from, to) = (from as *const c_void, to as *mut c_void);
         let (comm, stream) = (joined.comm, joined.stream);
         let keep_waiting = &*joined.keep_waiting.0;
@@ -290,7 +299,10 @@ impl Nccl {
                 // SAFETY: by the caller's promise.
                 let begun =
                     unsafe { (self.api.broadcast)(from, to, elements, code, root, comm, stream) };
-                self.poll_until_done(WHAT, comm, begun, keep_waiting)
+                match &joined.group {
+                    Some(_) => self.accepted(WHAT, begun, comm),
+                    None => self.poll_until_done(WHAT, comm, begun, keep_waiting),
+                }
             }
             GpuCollectiveKind::Reduce { op, factor } => {
                 let scaled = self.reduction(op, factor, dtype, joined)?;
@@ -298,6 +310,10 @@ impl Nccl {
                 // SAFETY: by the caller's promise.
                 let begun =
                     unsafe { (self.api.all_reduce)(from, to, elements, code, op, comm, stream) };
+                if let Some(group) = &mut joined.group {
+                    group.extend(scaled);
+                    return self.accepted(WHAT, begun, comm);
+                }
                 let begun = self.poll_until_done(WHAT, comm, begun, keep_waiting);
                 if scaled.is_some() {
                     // SAFETY: made by `reduction` for this communicator; the call that uses it has returned.
@@ -306,6 +322,45 @@ impl Nccl {
                 begun
             }
         }
+    }
+
+    /// Checks a call in a group: it is done when the group ends.
+    fn accepted(&self, what: &'static str, status: NcclResult, comm: Comm) -> Result<(), GpuError> {
+        match status {
+            SUCCESS | IN_PROGRESS => Ok(()),
+            status => Err(self.error(what, status, comm)),
+        }
+    }
+
+    /// Begins a group of collectives, after the commands of another stream.
+    pub(super) fn begin_group(
+        &self,
+        joined: &mut NcclCommunicator,
+        main: Stream,
+    ) -> Result<(), GpuError> {
+        const WHAT: &str = "begin a group of collectives";
+        // SAFETY: the communicator's event and stream live, and so does the queue.
+        let waits = unsafe { self.driver.wait_for(joined.before, main, joined.stream) };
+        waits.map_err(|e| driver_error(WHAT, e))?;
+        // SAFETY: groups are those of the calling thread, which ends this one.
+        self.accepted(WHAT, unsafe { (self.api.begin_group)() }, joined.comm)?;
+        joined.group = Some(Vec::new());
+        Ok(())
+    }
+
+    /// Ends a group: its collectives begin.
+    pub(super) fn end_group(&self, joined: &mut NcclCommunicator) -> Result<(), GpuError> {
+        const WHAT: &str = "begin a group of collectives";
+        let reductions = joined.group.take().unwrap_or_default();
+        // SAFETY: the group was begun by this thread.
+        let status = unsafe { (self.api.end_group)() };
+        let keep_waiting = &*joined.keep_waiting.0;
+        let begun = self.poll_until_done(WHAT, joined.comm, status, keep_waiting);
+        for op in reductions {
+            // SAFETY: made by `reduction` for this communicator; the calls that use it have returned.
+            unsafe { (self.api.drop_op)(op, joined.comm) };
+        }
+        begun
     }
 
     /// Returns an operation for a sum of scaled values, where there is a factor.
@@ -337,7 +392,12 @@ impl Nccl {
             let code = code(dtype).unwrap_or_default();
             (self.api.scaled_sum)(&mut made, scalar.as_ptr().cast(), code, HOST, joined.comm)
         };
-        self.poll_until_done(WHAT, joined.comm, status, &*joined.keep_waiting.0)?;
+        match &joined.group {
+            Some(_) => self.accepted(WHAT, status, joined.comm)?,
+            None => {
+                self.poll_until_done(WHAT, joined.comm, status, &*joined.keep_waiting.0)?;
+            }
+        }
         Ok(Some(made))
     }
 
@@ -351,6 +411,10 @@ impl Nccl {
     /// Aborts running commands. The communicator is gone, its stream is not.
     pub(super) fn abort(&self, joined: &mut NcclCommunicator) {
         let comm = std::mem::replace(&mut joined.comm, std::ptr::null_mut());
+        if joined.group.take().is_some() {
+            // SAFETY: a group that an error has left open is ended; its collectives are aborted below.
+            unsafe { (self.api.end_group)() };
+        }
         if !comm.is_null() {
             // SAFETY: made by `meet`, and taken out.
             unsafe { (self.api.abort)(comm) };
@@ -358,7 +422,7 @@ impl Nccl {
     }
 
     /// Drops a communicator, once it has finished sending.
-    pub(super) fn give_up(&self, mut joined: NcclCommunicator) {
+    pub(super) fn give_up(&self, joined: &mut NcclCommunicator) {
         let began = Instant::now();
         let keep_waiting = || began.elapsed() < FINISH_TIMEOUT && (joined.keep_waiting.0)();
         let comm = joined.comm;
@@ -374,7 +438,7 @@ impl Nccl {
                 unsafe { (self.api.destroy)(comm) };
             }
         }
-        self.abort(&mut joined);
+        self.abort(joined);
         // SAFETY: made by `streams`, and not used any more. Errors cannot be returned from here.
         unsafe {
             let _ = (self.driver.synchronize)(joined.stream);

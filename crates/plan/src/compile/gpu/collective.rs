@@ -10,6 +10,10 @@ use super::{GpuBuilder, Pending};
 use crate::error::{SessionError, failed};
 use crate::gpu_program::{GpuCommand, GpuPlace};
 
+/// Bytes of a group of collectives: a group costs one launch, and begins with its last gradient. An estimate, as no machine
+/// with several cards was there to measure.
+const GROUP_BYTES: usize = 4 << 20;
+
 impl GpuBuilder<'_> {
     /// Begins a collective of input 0, with its result at `to`.
     pub(super) fn collective(
@@ -43,7 +47,7 @@ impl GpuBuilder<'_> {
             to,
             elements,
         };
-        self.push_command(id, command);
+        self.grouped(id, command, set, elements * input.dtype.size());
         let output = OutputId { node: id, index: 0 };
         let buffer = |of: OutputId| self.values.get(&of).and_then(|v| v.buffer);
         let mut buffers: SmallVec<[usize; 2]> = [buffer(source), buffer(output)]
@@ -61,6 +65,43 @@ impl GpuBuilder<'_> {
             variable: matches!(from, GpuPlace::Variable(_)),
         });
         Ok(())
+    }
+
+    /// Adds a collective to the group, and lets the group start once it is large. Inputs and outputs are kept until
+    /// all collectives have been waited for.
+    fn grouped(&mut self, id: NodeId, command: GpuCommand, set: usize, bytes: usize) {
+        let other = |(_, c): &(NodeId, GpuCommand)| !matches!(c, GpuCommand::Collective { set: s, .. } if *s == set);
+        if self.group.iter().any(other) {
+            self.start_group();
+        }
+        // The group starts in this segment.
+        self.segment(id);
+        self.group.push((id, command));
+        self.group_bytes += bytes;
+        if self.group_bytes >= GROUP_BYTES {
+            self.start_group();
+        }
+    }
+
+    /// Adds the commands of the group's collectives.
+    fn start_group(&mut self) {
+        let group = std::mem::take(&mut self.group);
+        self.group_bytes = 0;
+        let set = group.first().and_then(|(_, command)| match command {
+            GpuCommand::Collective { set, .. } if group.len() > 1 => Some(*set),
+            _ => None,
+        });
+        let ends = [group.first(), group.last()].map(|c| c.map(|(id, _)| *id));
+        if let (Some(set), [Some(first), _]) = (set, ends) {
+            self.push_command(first, GpuCommand::Group { set, begins: true });
+        }
+        for (id, command) in group {
+            self.push_command(id, command);
+        }
+        if let (Some(set), [_, Some(last)]) = (set, ends) {
+            let begins = false;
+            self.push_command(last, GpuCommand::Group { set, begins });
+        }
     }
 
     /// Returns the number of a set in the program.
@@ -84,6 +125,7 @@ impl GpuBuilder<'_> {
 
     /// Waits for all collectives that were begun.
     pub(super) fn join(&mut self, id: NodeId) {
+        self.start_group();
         let pending = std::mem::take(&mut self.pending);
         let mut sets: SmallVec<[usize; 2]> = pending.iter().map(|p| p.set).collect();
         sets.sort_unstable();

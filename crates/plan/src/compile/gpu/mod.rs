@@ -20,7 +20,7 @@ use super::builder::Built;
 use super::uses::Uses;
 use crate::bindings::Bindings;
 use crate::error::SessionError;
-use crate::gpu_program::{Commands, GpuPlace};
+use crate::gpu_program::{Commands, GpuCommand, GpuPlace};
 use crate::kernels::{dtypes, find, no_kernel};
 use crate::memory::{Arena, ArenaBlock};
 use crate::order::Accesses;
@@ -62,6 +62,9 @@ pub(super) struct GpuBuilder<'a> {
     from_gpu: FxHashSet<NodeId>,
     /// Collectives that were begun, and that nothing has waited for yet.
     pending: Vec<Pending>,
+    /// Collectives of one set that start together, and their bytes.
+    group: Vec<(NodeId, GpuCommand)>,
+    group_bytes: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -118,6 +121,8 @@ impl<'a> GpuBuilder<'a> {
             to_gpu: FxHashSet::default(),
             from_gpu: FxHashSet::default(),
             pending: Vec::new(),
+            group: Vec::new(),
+            group_bytes: 0,
         }
     }
 
