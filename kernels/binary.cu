@@ -41,6 +41,17 @@ COMPARED(LessEqual, x <= y)
 COMPARED(Greater, x > y)
 COMPARED(GreaterEqual, x >= y)
 
+// A limit is of the shape of the values, or one number for all.
+KERNEL(ClipByValue, const T* values, const T* low, const T* high, T* output, Index n,
+       Index each_low, Index each_high) {
+    for (Index i = first(); i < n; i += stride()) {
+        const W lowest = widen(low[each_low ? i : 0]), highest = widen(high[each_high ? i : 0]);
+        W x = widen(values[i]);
+        x = x > highest ? highest : x;
+        output[i] = Narrow<T>::from(x < lowest ? lowest : x);
+    }
+}
+
 #ifdef T_FLOAT
 COMPUTED(RealDiv, x / y)
 COMPUTED(FloorDiv, floor(x / y))
@@ -59,6 +70,23 @@ COMPUTED(TanhGrad, y * (W(1) - x * x))
 COMPUTED(SigmoidGrad, y * x * (W(1) - x))
 COMPUTED(SoftplusGrad, x / (W(1) + exp(-y)))
 COMPUTED(EluGrad, y < W(0) ? x * (y + W(1)) : x)
+
+// Products and quotients that are 0 if one factor is.
+COMPUTED(DivNoNan, y == W(0) ? W(0) : x / y)
+COMPUTED(MulNoNan, y == W(0) ? W(0) : x * y)
+COMPUTED(Xdivy, x == W(0) ? W(0) : x / y)
+COMPUTED(Xlogy, x == W(0) ? W(0) : x * log(y))
+COMPUTED(Xlog1py, x == W(0) ? W(0) : x * log1p(y))
+
+COMPUTED(TruncateDiv, trunc(x / y))
+COMPUTED(TruncateMod, fmod(x, y))
+COMPUTED(Mod, fmod(x, y))
+COMPUTED(Atan2, atan2(x, y))
+
+COMPUTED(ReciprocalGrad, y == W(0) ? W(0) : -y * x * x)
+COMPUTED(InvGrad, y == W(0) ? W(0) : -y * x * x)
+COMPUTED(SoftsignGrad, x / ((W(1) + fabs(y)) * (W(1) + fabs(y))))
+COMPUTED(SeluGrad, y < W(0) ? x * (y + W(1.7580993408473769)) : x * W(1.0507009873554805))
 
 KERNEL(LeakyReluGrad, const T* left, const T* right, T* output, Index n, Walk walk, f32 alpha) {
     const W factor = widen(Narrow<T>::from(alpha));
@@ -90,6 +118,19 @@ __device__ inline T power(T x, T y) {
     }
     return (T)product;
 }
+// A shift between 0 and the last bit.
+__device__ inline int bits(T y) {
+    const int last = 8 * (int)sizeof(T) - 1;
+    return y < T(0) ? 0 : (u64)y > (u64)last ? last : (int)y;
+}
+COMPUTED(BitwiseAnd, x & y)
+COMPUTED(BitwiseOr, x | y)
+COMPUTED(BitwiseXor, x ^ y)
+COMPUTED(LeftShift, (T)((Wrap)x << bits(y)))
+COMPUTED(RightShift, (T)(x >> bits(y)))
+COMPUTED(TruncateDiv, quotient(x, y))
+COMPUTED(TruncateMod, rest(x, y))
+COMPUTED(Mod, rest(x, y))
 COMPUTED(Div, quotient(x, y))
 COMPUTED(FloorDiv, (T)(quotient(x, y) - T(is_below(x, y))))
 COMPUTED(FloorMod, (T)(rest(x, y) + (is_below(x, y) ? y : T(0))))

@@ -25,6 +25,24 @@ KERNEL(Select, const bool* condition, const T* then, const T* otherwise, T* outp
     }
 }
 
+// A condition decides on `each` elements that lie side by side.
+KERNEL(SelectSlices, const bool* condition, const T* then, const T* otherwise, T* output, Index n,
+       Index each) {
+    for (Index i = first(); i < n; i += stride()) {
+        output[i] = condition[i / each] ? then[i] : otherwise[i];
+    }
+}
+
+// The band of matrices around their main diagonals; a negative number of diagonals is all.
+KERNEL(MatrixBandPart, const T* input, T* output, Index n, Index rows, Index columns, i64 lower,
+       i64 upper) {
+    for (Index i = first(); i < n; i += stride()) {
+        const i64 row = (i64)(i / columns % rows), column = (i64)(i % columns);
+        const bool below = lower < 0 || row - column <= lower;
+        output[i] = below && (upper < 0 || column - row <= upper) ? input[i] : T(0);
+    }
+}
+
 #ifdef U_TYPE
 // Rows of `depth` elements, `inner` apart: `on` at the index, `off` elsewhere.
 KERNEL(OneHot, const U* indices, const T* on, const T* off, T* output, Index n, Index depth,

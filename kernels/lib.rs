@@ -53,6 +53,18 @@ pub const RANDOM: &str = include_str!("random.cu");
 /// Reductions.
 pub const REDUCE: &str = include_str!("reduce.cu");
 
+/// Updates of rows by sorted row numbers.
+pub const ROWS: &str = include_str!("rows.cu");
+
+/// Cumulative sums and products.
+pub const SCAN: &str = include_str!("scan.cu");
+
+/// Largest elements of rows.
+pub const TOP_K: &str = include_str!("top_k.cu");
+
+/// Stable sorts of row numbers.
+pub const SORT: &str = include_str!("sort.cu");
+
 /// Softmax and cross entropy.
 pub const SOFTMAX: &str = include_str!("softmax.cu");
 

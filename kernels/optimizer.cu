@@ -1,6 +1,7 @@
 // Optimizer steps: a variable and its slots, in one pass. Entries are named as their ops and
 // take the inputs of these, in that order; then the number of elements, and a flag of an attribute, if
-// there is one. Rates are in memory, so that a captured step takes new ones.
+// there is one. Rates are in memory, so that a captured step takes new ones. With row numbers, the rows are updated to which
+// they belong, as the sparse ops do.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wide W;
@@ -20,30 +21,30 @@ __device__ inline W shrunk(W x, W rate, W l1, W l2) {
     return nearer / (W(1) + l2 * rate);
 }
 
-KERNEL(ResourceApplyGradientDescent, T* var, const T* rate, const T* grad, Index n) {
+KERNEL(ResourceApplyGradientDescent, T* var, const T* rate, const T* grad, Index n, TOUCHED) {
     const W alpha = read(rate);
-    for (Index i = first(); i < n; i += stride()) {
-        var[i] = Narrow<T>::from(widen(var[i]) - alpha * widen(grad[i]));
-    }
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        var[i] = Narrow<T>::from(widen(var[i]) - alpha * widen(grad[from]));
+    });
 }
 
 KERNEL(ResourceApplyMomentum, T* var, T* accum, const T* rate, const T* grad, const T* momentum, Index n,
-       u32 nesterov) {
+       u32 nesterov, TOUCHED) {
     const W lr = read(rate), decay = read(momentum);
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]), sum = widen(accum[i]) * decay + g;
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]), sum = widen(accum[i]) * decay + g;
         const W step = nesterov ? g * lr + sum * decay * lr : sum * lr;
         var[i] = Narrow<T>::from(widen(var[i]) - step);
         accum[i] = Narrow<T>::from(sum);
-    }
+    });
 }
 
 KERNEL(ResourceApplyAdam, T* var, T* m, T* v, const T* beta1_power, const T* beta2_power, const T* rate,
-       const T* beta1, const T* beta2, const T* epsilon, const T* grad, Index n, u32 nesterov) {
+       const T* beta1, const T* beta2, const T* epsilon, const T* grad, Index n, u32 nesterov, TOUCHED) {
     const W b1 = read(beta1), new1 = W(1) - b1, new2 = W(1) - read(beta2), eps = read(epsilon);
     const W alpha = read(rate) * sqrt(W(1) - read(beta2_power)) / (W(1) - read(beta1_power));
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]);
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]);
         W mean = widen(m[i]), square = widen(v[i]);
         mean += (g - mean) * new1;
         square += (g * g - square) * new2;
@@ -51,46 +52,46 @@ KERNEL(ResourceApplyAdam, T* var, T* m, T* v, const T* beta1_power, const T* bet
         var[i] = Narrow<T>::from(widen(var[i]) - ahead * alpha / (sqrt(square) + eps));
         m[i] = Narrow<T>::from(mean);
         v[i] = Narrow<T>::from(square);
-    }
+    });
 }
 
-__device__ inline void adagrad(T* var, T* accum, W lr, W eps, const T* grad, Index n, bool grow) {
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]);
+__device__ inline void adagrad(T* var, T* accum, W lr, W eps, const T* grad, Index n, bool grow, TOUCHED) {
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]);
         const W sum = grow ? widen(accum[i]) + g * g : widen(accum[i]);
         var[i] = Narrow<T>::from(widen(var[i]) - lr * g / (sqrt(sum) + eps));
         accum[i] = Narrow<T>::from(sum);
-    }
+    });
 }
 
-KERNEL(ResourceApplyAdagrad, T* var, T* accum, const T* rate, const T* grad, Index n, u32 grow) {
-    adagrad(var, accum, read(rate), W(0), grad, n, grow);
+KERNEL(ResourceApplyAdagrad, T* var, T* accum, const T* rate, const T* grad, Index n, u32 grow, TOUCHED) {
+    adagrad(var, accum, read(rate), W(0), grad, n, grow, TOUCHED_ARGS);
 }
 
 KERNEL(ResourceApplyAdagradV2, T* var, T* accum, const T* rate, const T* epsilon, const T* grad, Index n,
-       u32 grow) {
-    adagrad(var, accum, read(rate), read(epsilon), grad, n, grow);
+       u32 grow, TOUCHED) {
+    adagrad(var, accum, read(rate), read(epsilon), grad, n, grow, TOUCHED_ARGS);
 }
 
 KERNEL(ResourceApplyRMSProp, T* var, T* ms, T* mom, const T* rate, const T* rho, const T* momentum,
-       const T* epsilon, const T* grad, Index n) {
+       const T* epsilon, const T* grad, Index n, TOUCHED) {
     const W lr = read(rate), fresh = W(1) - read(rho), decay = read(momentum), eps = read(epsilon);
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]);
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]);
         W square = widen(ms[i]);
         square += (g * g - square) * fresh;
         const W step = widen(mom[i]) * decay + lr * g / sqrt(square + eps);
         var[i] = Narrow<T>::from(widen(var[i]) - step);
         ms[i] = Narrow<T>::from(square);
         mom[i] = Narrow<T>::from(step);
-    }
+    });
 }
 
 KERNEL(ResourceApplyCenteredRMSProp, T* var, T* mg, T* ms, T* mom, const T* rate, const T* rho,
-       const T* momentum, const T* epsilon, const T* grad, Index n) {
+       const T* momentum, const T* epsilon, const T* grad, Index n, TOUCHED) {
     const W lr = read(rate), fresh = W(1) - read(rho), decay = read(momentum), eps = read(epsilon);
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]);
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]);
         W mean = widen(mg[i]), square = widen(ms[i]);
         square += (g * g - square) * fresh;
         mean += (g - mean) * fresh;
@@ -99,68 +100,68 @@ KERNEL(ResourceApplyCenteredRMSProp, T* var, T* mg, T* ms, T* mom, const T* rate
         mg[i] = Narrow<T>::from(mean);
         ms[i] = Narrow<T>::from(square);
         mom[i] = Narrow<T>::from(step);
-    }
+    });
 }
 
 KERNEL(ResourceApplyKerasMomentum, T* var, T* accum, const T* rate, const T* grad, const T* momentum,
-       Index n, u32 nesterov) {
+       Index n, u32 nesterov, TOUCHED) {
     const W lr = read(rate), decay = read(momentum);
-    for (Index i = first(); i < n; i += stride()) {
-        const W step = widen(grad[i]) * lr, sum = widen(accum[i]) * decay - step;
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W step = widen(grad[from]) * lr, sum = widen(accum[i]) * decay - step;
         var[i] = Narrow<T>::from(widen(var[i]) + (nesterov ? sum * decay - step : sum));
         accum[i] = Narrow<T>::from(sum);
-    }
+    });
 }
 
 KERNEL(ResourceApplyProximalGradientDescent, T* var, const T* rate, const T* l1, const T* l2,
-       const T* grad, Index n) {
+       const T* grad, Index n, TOUCHED) {
     const W alpha = read(rate), near = read(l1), less = read(l2);
-    for (Index i = first(); i < n; i += stride()) {
-        var[i] = Narrow<T>::from(shrunk(widen(var[i]) - widen(grad[i]) * alpha, alpha, near, less));
-    }
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        var[i] = Narrow<T>::from(shrunk(widen(var[i]) - widen(grad[from]) * alpha, alpha, near, less));
+    });
 }
 
 KERNEL(ResourceApplyProximalAdagrad, T* var, T* accum, const T* rate, const T* l1, const T* l2,
-       const T* grad, Index n) {
+       const T* grad, Index n, TOUCHED) {
     const W lr = read(rate), near = read(l1), less = read(l2);
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]), sum = widen(accum[i]) + g * g, own = lr / sqrt(sum);
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]), sum = widen(accum[i]) + g * g, own = lr / sqrt(sum);
         var[i] = Narrow<T>::from(shrunk(widen(var[i]) - g * own, own, near, less));
         accum[i] = Narrow<T>::from(sum);
-    }
+    });
 }
 
 KERNEL(ResourceApplyAdagradDA, T* var, T* sums, T* squares, const T* grad, const T* rate, const T* l1,
-       const T* l2, const i64* global_step, Index n) {
+       const T* l2, const i64* global_step, Index n, TOUCHED) {
     const W lr = read(rate), near = read(l1), less = read(l2), steps = W(global_step[0]);
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]), sum = widen(sums[i]) + g, square = widen(squares[i]) + g * g;
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]), sum = widen(sums[i]) + g, square = widen(squares[i]) + g * g;
         const W kept = near > W(0) ? sign(sum) * larger(magnitude(sum) - near * steps, W(0)) : sum;
         var[i] = Narrow<T>::from(-(lr * kept) / (less * steps * lr + sqrt(square)));
         sums[i] = Narrow<T>::from(sum);
         squares[i] = Narrow<T>::from(square);
-    }
+    });
 }
 
 KERNEL(ResourceApplyAdadelta, T* var, T* accum, T* updates, const T* rate, const T* rho,
-       const T* epsilon, const T* grad, Index n) {
+       const T* epsilon, const T* grad, Index n, TOUCHED) {
     const W lr = read(rate), decay = read(rho), fresh = W(1) - decay, eps = read(epsilon);
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]), square = widen(accum[i]) * decay + g * g * fresh;
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]), square = widen(accum[i]) * decay + g * g * fresh;
         const W old = widen(updates[i]), update = sqrt(old + eps) / sqrt(square + eps) * g;
         var[i] = Narrow<T>::from(widen(var[i]) - update * lr);
         accum[i] = Narrow<T>::from(square);
         updates[i] = Narrow<T>::from(old * decay + update * update * fresh);
-    }
+    });
 }
 
 KERNEL(ResourceApplyAdamWithAmsgrad, T* var, T* m, T* v, T* vhat, const T* beta1_power,
        const T* beta2_power, const T* rate, const T* beta1, const T* beta2, const T* epsilon,
-       const T* grad, Index n) {
+       const T* grad, Index n, TOUCHED) {
     const W new1 = W(1) - read(beta1), new2 = W(1) - read(beta2), eps = read(epsilon);
     const W alpha = read(rate) * sqrt(W(1) - read(beta2_power)) / (W(1) - read(beta1_power));
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]);
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]);
         W mean = widen(m[i]), square = widen(v[i]);
         mean += (g - mean) * new1;
         square += (g * g - square) * new2;
@@ -169,68 +170,68 @@ KERNEL(ResourceApplyAdamWithAmsgrad, T* var, T* m, T* v, T* vhat, const T* beta1
         m[i] = Narrow<T>::from(mean);
         v[i] = Narrow<T>::from(square);
         vhat[i] = Narrow<T>::from(most);
-    }
+    });
 }
 
 KERNEL(ResourceApplyAdaMax, T* var, T* m, T* v, const T* beta1_power, const T* rate, const T* beta1,
-       const T* beta2, const T* epsilon, const T* grad, Index n) {
+       const T* beta2, const T* epsilon, const T* grad, Index n, TOUCHED) {
     const W new1 = W(1) - read(beta1), decay = read(beta2), eps = read(epsilon);
     const W alpha = read(rate) / (W(1) - read(beta1_power));
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]), most = larger(decay * widen(v[i]), magnitude(g));
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]), most = larger(decay * widen(v[i]), magnitude(g));
         W mean = widen(m[i]);
         mean += (g - mean) * new1;
         var[i] = Narrow<T>::from(widen(var[i]) - alpha * (mean / (most + eps)));
         m[i] = Narrow<T>::from(mean);
         v[i] = Narrow<T>::from(most);
-    }
+    });
 }
 
 // x^-power; the usual power is a square root.
 __device__ inline W raised(W x, W power) { return power == W(-0.5) ? sqrt(x) : pow(x, -power); }
 
 __device__ inline void ftrl(T* var, T* accum, T* linear, const T* grad, W rate, W l1, W l2, W shrinkage,
-                            W power, Index n, bool by_lr) {
+                            W power, Index n, bool by_lr, TOUCHED) {
     const W lr = by_lr ? W(1) : rate, scale = by_lr ? rate : W(1), near = l1 * scale;
-    for (Index i = first(); i < n; i += stride()) {
-        const W x = widen(var[i]), g = widen(grad[i]), old = widen(accum[i]), sum = old + g * g;
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W x = widen(var[i]), g = widen(grad[from]), old = widen(accum[i]), sum = old + g * g;
         const W root = raised(sum, power), added = g + (shrinkage + shrinkage) * x;
         const W z = widen(linear[i]) + added * scale - (root - raised(old, power)) / lr * x;
         const W kept = (near * sign(z) - z) / (root / lr + (l2 + l2) * scale);
         var[i] = Narrow<T>::from(magnitude(z) > near ? kept : W(0));
         accum[i] = Narrow<T>::from(sum);
         linear[i] = Narrow<T>::from(z);
-    }
+    });
 }
 
 KERNEL(ResourceApplyFtrl, T* var, T* accum, T* linear, const T* grad, const T* rate, const T* l1,
-       const T* l2, const T* power, Index n, u32 by_lr) {
-    ftrl(var, accum, linear, grad, read(rate), read(l1), read(l2), W(0), read(power), n, by_lr);
+       const T* l2, const T* power, Index n, u32 by_lr, TOUCHED) {
+    ftrl(var, accum, linear, grad, read(rate), read(l1), read(l2), W(0), read(power), n, by_lr, TOUCHED_ARGS);
 }
 
 KERNEL(ResourceApplyFtrlV2, T* var, T* accum, T* linear, const T* grad, const T* rate, const T* l1,
-       const T* l2, const T* shrinkage, const T* power, Index n, u32 by_lr) {
-    ftrl(var, accum, linear, grad, read(rate), read(l1), read(l2), read(shrinkage), read(power), n, by_lr);
+       const T* l2, const T* shrinkage, const T* power, Index n, u32 by_lr, TOUCHED) {
+    ftrl(var, accum, linear, grad, read(rate), read(l1), read(l2), read(shrinkage), read(power), n, by_lr, TOUCHED_ARGS);
 }
 
 KERNEL(ResourceApplyAddSign, T* var, T* m, const T* rate, const T* alpha, const T* decay, const T* beta,
-       const T* grad, Index n) {
+       const T* grad, Index n, TOUCHED) {
     const W lr = read(rate), base = read(alpha), weight = read(decay), keep = read(beta);
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]), mean = widen(m[i]) * keep + g * (W(1) - keep);
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]), mean = widen(m[i]) * keep + g * (W(1) - keep);
         const W step = lr * (base + weight * sign(g) * sign(mean)) * g;
         var[i] = Narrow<T>::from(widen(var[i]) - step);
         m[i] = Narrow<T>::from(mean);
-    }
+    });
 }
 
 KERNEL(ResourceApplyPowerSign, T* var, T* m, const T* rate, const T* logbase, const T* decay,
-       const T* beta, const T* grad, Index n) {
+       const T* beta, const T* grad, Index n, TOUCHED) {
     const W lr = read(rate), base = read(logbase), weight = read(decay), keep = read(beta);
-    for (Index i = first(); i < n; i += stride()) {
-        const W g = widen(grad[i]), mean = widen(m[i]) * keep + g * (W(1) - keep);
+    each_update(n, TOUCHED_ARGS, [&](Index i, Index from) {
+        const W g = widen(grad[from]), mean = widen(m[i]) * keep + g * (W(1) - keep);
         const W step = lr * exp(base * weight * sign(g) * sign(mean)) * g;
         var[i] = Narrow<T>::from(widen(var[i]) - step);
         m[i] = Narrow<T>::from(mean);
-    }
+    });
 }

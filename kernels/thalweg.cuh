@@ -192,6 +192,37 @@ __device__ inline void zip(const A* a, const B* b, C* out, Index n, const Walk& 
     }
 }
 
+// Updates of rows: sorted row numbers with the position of each one's update, the number of updates, elements of a row, and
+// rows. Nothing is updated if an index was refused: the status says so. Without row numbers, all elements are updated.
+#define TOUCHED \
+    const u32 *rows, const u32 *order, Index count, Index inner, Index len, const u64 *status
+#define TOUCHED_ARGS rows, order, count, inner, len, status
+
+// Calls f(element, first update, end of updates, column) for each element of each row that is updated.
+template <class F>
+__device__ inline void each_run(Index n, TOUCHED, F f) {
+    if (status[0] != ~(u64)0) return;
+    for (Index i = first(); i < n; i += stride()) {
+        const Index k = i / inner, row = rows[k];
+        if (row >= len || (k > 0 && rows[k - 1] == row)) continue;
+        Index end = k + 1;
+        while (end < count && rows[end] == row) ++end;
+        f(row * inner + i % inner, k, end, i % inner);
+    }
+}
+
+// Calls f(element, element of the gradient) for each update of each element, in the order of updates.
+template <class F>
+__device__ inline void each_update(Index n, TOUCHED, F f) {
+    if (!rows) {
+        for (Index i = first(); i < n; i += stride()) f(i, i);
+        return;
+    }
+    each_run(n, TOUCHED_ARGS, [&](Index at, Index begin, Index end, Index column) {
+        for (Index k = begin; k < end; ++k) f(at, order[k] * inner + column);
+    });
+}
+
 // Sums of `count` terms for each of `outputs`, split into `segments` of `each` terms, which are added up
 // independently; `partial` holds their sums, the outputs of the first segment first. If `across`, a
 // block adds up a segment: for terms that are adjacent in memory. Otherwise a thread does: for outputs

@@ -25,6 +25,15 @@ KERNEL(OnesLike, T* output, Index n) {
     for (Index i = first(); i < n; i += stride()) output[i] = Narrow<T>::from(W(1));
 }
 
+// The result is a bool.
+#define PREDICATE(name, expression)                                \
+    KERNEL(name, const T* input, bool* output, Index n) {          \
+        map(input, output, n, [](T element) {                      \
+            Element<T>::Wide x = widen(element);                   \
+            return bool(expression);                               \
+        });                                                        \
+    }
+
 #ifdef T_BOOL
 UNARY(LogicalNot, !x)
 #else
@@ -51,6 +60,44 @@ UNARY(Tanh, tanh(x))
 UNARY(Floor, floor(x))
 UNARY(Elu, x < W(0) ? expm1(x) : x)
 
+UNARY(Expm1, expm1(x))
+UNARY(Ceil, ceil(x))
+// Ties go to the even number.
+UNARY(Round, rint(x))
+UNARY(Rint, rint(x))
+UNARY(Reciprocal, W(1) / x)
+UNARY(Inv, W(1) / x)
+UNARY(Sin, sin(x))
+UNARY(Cos, cos(x))
+UNARY(Tan, tan(x))
+UNARY(Asin, asin(x))
+UNARY(Acos, acos(x))
+UNARY(Atan, atan(x))
+UNARY(Sinh, sinh(x))
+UNARY(Cosh, cosh(x))
+UNARY(Asinh, asinh(x))
+UNARY(Acosh, acosh(x))
+UNARY(Atanh, atanh(x))
+UNARY(Erf, erf(x))
+UNARY(Erfc, erfc(x))
+UNARY(Lgamma, lgamma(x))
+UNARY(Softsign, x / (W(1) + fabs(x)))
+// The constants of Klambauer et al., Self-Normalizing Neural Networks, 2017.
+UNARY(Selu, x < W(0) ? W(1.7580993408473769) * expm1(x) : W(1.0507009873554805) * x)
+
+PREDICATE(IsNan, x != x)
+PREDICATE(IsInf, x == x && x - x != W(0))
+PREDICATE(IsFinite, x - x == W(0))
+
+// The input, unchanged; lowers the status to the index of the first element that is not finite.
+KERNEL(CheckNumerics, const T* input, T* output, Index n, u64* status) {
+    for (Index i = first(); i < n; i += stride()) {
+        const W x = widen(input[i]);
+        if (x - x != W(0)) atomicMin(status, (u64)i);
+        output[i] = input[i];
+    }
+}
+
 // Uses the one of two forms whose exponential cannot overflow.
 __device__ inline W sigmoid(W x) {
     W e = exp(-fabs(x));
@@ -71,5 +118,17 @@ KERNEL(LeakyRelu, const T* input, T* output, Index n, f32 alpha) {
 }
 #else
 WRAPPING(Abs, widen(element) < W(0) ? -x : x)
+UNARY(Round, x)
+UNARY(Invert, ~x)
+
+KERNEL(PopulationCount, const T* input, u8* output, Index n) {
+    map(input, output, n, [](T element) {
+        u64 bits = (u64)element;
+        if (sizeof(T) < 8) bits &= ((u64)1 << 8 * (sizeof(T) & 7)) - 1;
+        u8 count = 0;
+        for (; bits; bits &= bits - 1) ++count;
+        return count;
+    });
+}
 #endif
 #endif

@@ -111,9 +111,12 @@ def train(c):
     else:
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True)
 
+    half = DTYPES[c.get("dtype", "f32")]
+
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(model(images), labels)
+        with torch.autocast(DEVICE, dtype=half, enabled=half != torch.float32):
+            loss = F.cross_entropy(model(images), labels)
         loss.backward()
         optimizer.step()
 

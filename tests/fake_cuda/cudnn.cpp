@@ -279,6 +279,11 @@ int cudnnBackendFinalize(Descriptor* d) {
     if (d->kind == PLAN) {
         const int64_t engine = d->to(PLAN_CONFIG).one<int64_t>(ENGINE_NUMBER);
         if (ENGINES[engine].status) return fail(ENGINES[engine].status, "this engine does not");
+        // As on a card: no engine computes the gradient of images in f32 with uneven zeros.
+        const Work w = work_of(d->to(PLAN_CONFIG).to(HEURISTIC_GRAPH).to(OPERATIONS));
+        if (w.kind == BACKWARD_DATA && w.dtype == F32 && w.before != w.after) {
+            return fail(NOT_SUPPORTED_SHAPE, "uneven zeros");
+        }
     }
     d->final = true;
     return SUCCESS;

@@ -87,9 +87,17 @@ fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::O
     command.args(["--exact", &format!("fake_cuda::{test}"), "--nocapture"]);
     command
         .env(CHILD_PROCESS, "1")
-        .env("LD_LIBRARY_PATH", folder)
-        .env("HOME", folder);
-    // The libraries of this machine stay out of it.
+        .env("FAKE_CUDA_FOLDER", folder);
+    use_fakes(&mut command, folder);
+    command.env("FAKE_CUDA_EMULATOR", root().join("tests/emulator"));
+    command.env("THALWEG_CACHE", folder.join("cache"));
+    command.envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+/// Makes a program find the libraries of this folder, and none of this machine.
+pub fn use_fakes(command: &mut Command, folder: &Path) {
+    command.env("LD_LIBRARY_PATH", folder).env("HOME", folder);
     for variable in [
         "VIRTUAL_ENV",
         "CONDA_PREFIX",
@@ -98,11 +106,6 @@ fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::O
     ] {
         command.env_remove(variable);
     }
-    command.env("FAKE_CUDA_FOLDER", folder);
-    command.env("FAKE_CUDA_EMULATOR", root().join("tests/emulator"));
-    command.env("THALWEG_CACHE", folder.join("cache"));
-    command.envs(variables.iter().copied());
-    command.output().unwrap()
 }
 
 /// The result line that `child_session` prints.

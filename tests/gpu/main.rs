@@ -6,6 +6,7 @@ mod emulated;
 mod fake_cuda;
 mod faults;
 mod gpu_run;
+mod host_nodes;
 mod kernel_table;
 mod nvrtc;
 mod own_op;

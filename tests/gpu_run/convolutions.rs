@@ -2,11 +2,10 @@
 //! with PyTorch.
 
 use serde_json::{Map, Value, json};
-use thalweg::device::cuda::Library;
 use thalweg::prelude::*;
 use thalweg_examples::convs::{Conv, INCEPTION_V3, RESNET_50};
 
-use crate::bench::{Bench, no_fallback};
+use crate::bench::{Bench, fallbacks};
 use crate::units::UnitResult;
 
 const DTYPES: [DType; 3] = [DType::F32, DType::BF16, DType::F16];
@@ -37,8 +36,10 @@ pub fn run(bench: &mut Bench, wanted: &str) -> UnitResult {
     let (mut conv, dtype) = found.ok_or("there is no such convolution")?;
     conv.side = bench.by_scale(conv.side, conv.side.min(7));
     let mut results = Map::new();
+    let mut fallbacks = Vec::new();
     for pass in PASSES {
-        let seconds = ours(bench, &conv, pass, dtype)?;
+        let (seconds, own) = ours(bench, &conv, pass, dtype)?;
+        fallbacks.extend(own);
         let batch = bench.by_scale(32, 1);
         let peer = theirs(bench, &conv, pass, dtype, batch)?;
         let rate = conv.flops() * f64::from(batch) / seconds / 1e12;
@@ -48,16 +49,17 @@ pub fn run(bench: &mut Bench, wanted: &str) -> UnitResult {
             json!({"seconds": seconds, "tflops": rate, "peer_seconds": peer, "ratio": ratio}),
         );
     }
+    results.insert("fallbacks".to_owned(), json!(fallbacks));
     Ok(Value::Object(results))
 }
 
-/// Seconds of one convolution.
+/// Seconds of one convolution, and the nodes that no library computes.
 fn ours(
     bench: &mut Bench,
     conv: &Conv,
     pass: &str,
     dtype: DType,
-) -> Result<f64, Box<dyn std::error::Error>> {
+) -> Result<(f64, Vec<String>), Box<dyn std::error::Error>> {
     let (batch, together) = (bench.by_scale(32, 1), bench.by_scale(10, 1));
     let g = Graph::new();
     let variable = |name, dims: [usize; 4]| {
@@ -90,10 +92,10 @@ fn ours(
     let options = bench.options()?.optimise(false);
     let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;
-    no_fallback(&session.explain(&nodes, [])?, Library::Cudnn)?;
+    let fallbacks = fallbacks(&session.explain(&nodes, [])?);
     let mut step = session.callable(&nodes, ())?;
     let taken = bench.seconds(0.05, || Ok(step.call(&[]).map(|_| ())?))?;
-    Ok(taken / together as f64)
+    Ok((taken / together as f64, fallbacks))
 }
 
 /// Seconds of one convolution on PyTorch, if it is there.

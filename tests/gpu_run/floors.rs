@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::json;
-use thalweg::device::cuda::Library;
 use thalweg::device::gpu::{Address, Arguments, Command, Driver, Function, Handle, Source};
 use thalweg::prelude::*;
 use thalweg_examples::report::median;
 
-use crate::bench::{Bench, no_fallback};
+use crate::bench::{Bench, fallbacks};
 use crate::units::UnitResult;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -125,12 +124,13 @@ fn gemm(bench: &mut Bench, dtype: DType, tf32: bool) -> UnitResult {
     let options = bench.options_with_tf32(tf32)?.optimise(false);
     let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;
-    no_fallback(&session.explain(&nodes, [])?, Library::CublasLt)?;
+    let fallbacks = fallbacks(&session.explain(&nodes, [])?);
     let mut step = session.callable(&nodes, ())?;
     let taken = bench.seconds(1.0, || Ok(step.call(&[]).map(|_| ())?))?;
     let operations = 2.0 * f64::from(side).powi(3) * GEMMS as f64;
     Ok(json!({
         "unit": "TFLOP/s", "side": side, "rate": operations / taken / 1e12,
+        "fallbacks": fallbacks,
     }))
 }
 

@@ -11,6 +11,8 @@ pub const CLASSES: i32 = 1001;
 pub struct ResNet<'g> {
     g: &'g Graph,
     format: DataFormat,
+    /// Dtype of activations and products; variables are f32.
+    dtype: DType,
 }
 
 impl<'g> ResNet<'g> {
@@ -18,11 +20,11 @@ impl<'g> ResNet<'g> {
     pub fn logits(
         g: &'g Graph,
         images: Output<'g>,
-        format: DataFormat,
+        (format, dtype): (DataFormat, DType),
         scale: Scale,
     ) -> Output<'g> {
-        let net = ResNet { g, format };
-        let x = net.conv(images, [7, 3, 64], 2).relu();
+        let net = ResNet { g, format, dtype };
+        let x = net.conv(images.cast(dtype), [7, 3, 64], 2).relu();
         let mut x = x.max_pool([3, 3], [2, 2], Padding::Same, format);
         let mut from = 64;
         for (blocks, width, stride) in [(3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2)] {
@@ -39,7 +41,8 @@ impl<'g> ResNet<'g> {
         };
         let x = x.reduce_mean(&axes[..], false);
         let weight = g.truncated_normal([from, CLASSES], 0.0, 0.01, DType::F32, None);
-        x.matmul(g.variable("weight", weight)) + g.variable("bias", vec![0f32; CLASSES as usize])
+        let x = x.matmul(g.variable("weight", weight).value().cast(dtype));
+        x.cast(DType::F32) + g.variable("bias", vec![0f32; CLASSES as usize]).value()
     }
 
     /// A bottleneck block: three convolutions and a shortcut.
@@ -59,7 +62,7 @@ impl<'g> ResNet<'g> {
         let deviation = (2.0 / f64::from(k * k * from)).sqrt();
         let filter = g.truncated_normal([k, k, from, to], 0.0, deviation, DType::F32, None);
         let y = x.conv2d(
-            g.variable("filter", filter),
+            g.variable("filter", filter).value().cast(self.dtype),
             [stride; 2],
             Padding::Same,
             self.format,

@@ -115,6 +115,9 @@ fn memcheck() -> UnitResult {
 fn profile() -> UnitResult {
     let arguments = [
         "--csv",
+        // The card's clocks stay as they are.
+        "--clock-control",
+        "none",
         "--set",
         "basic",
         "--launch-skip",

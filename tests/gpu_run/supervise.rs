@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use thalweg_examples::report::table;
 use thalweg_tests::root;
 
 use crate::RunFlags;
-use crate::bench::{PEER_LIBRARIES, Scale};
+use crate::bench::Scale;
 use crate::results::ResultsFile;
 use crate::units::{Part, requested};
 
@@ -22,6 +23,12 @@ type RunResult<T> = Result<T, Box<dyn Error>>;
 
 /// The seconds of a run that the parts' own seconds add up to.
 const ALL_PARTS_SECONDS: f64 = 560.0;
+
+/// Begins the reason of a unit that was stopped at its limit.
+const STOPPED: &str = "it was stopped after";
+
+/// Units in a row that may hang before the run ends: the card does not answer.
+const MAX_HANGS: usize = 3;
 
 /// A process that runs units.
 struct UnitProcess {
@@ -31,7 +38,7 @@ struct UnitProcess {
 }
 
 impl UnitProcess {
-    fn start(flags: &RunFlags, libraries: &str) -> RunResult<UnitProcess> {
+    fn start(flags: &RunFlags) -> RunResult<UnitProcess> {
         let log = File::options()
             .create(true)
             .append(true)
@@ -40,7 +47,6 @@ impl UnitProcess {
         if flags.scale() == Scale::Small {
             command.arg("--small");
         }
-        let before = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
         let cubins = root().join("cubins");
         if cubins.is_dir() && std::env::var_os("THALWEG_CUBINS").is_none() {
             command.env("THALWEG_CUBINS", cubins);
@@ -48,8 +54,8 @@ impl UnitProcess {
         let mut process = command
             .arg("serve")
             .env("REQUIRE_GPU", "1")
-            .env("LD_LIBRARY_PATH", format!("{libraries}{before}"))
-            .env(PEER_LIBRARIES, before)
+            // Its children end with it.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -88,7 +94,7 @@ impl UnitProcess {
                     _ => {}
                 },
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(format!("it was stopped after {:.0} s", limit.as_secs_f64()));
+                    return Err(format!("{STOPPED} {:.0} s", limit.as_secs_f64()));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.describe_end()),
             }
@@ -106,26 +112,12 @@ impl UnitProcess {
 
 impl Drop for UnitProcess {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have ended already. Tools and peers that it has started are of its group.
+        let group = format!("-{}", self.process.id());
+        let _ = Command::new("kill").args(["-9", "--", &group]).output();
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// The folders of NVIDIA's wheels, each with a colon behind it. They come before the toolkit's: they
-/// are of one release, while a toolkit may be older than its neighbours.
-fn wheels() -> String {
-    let folders = "import glob, site
-for s in site.getsitepackages() + [site.getusersitepackages()]:
-    print(*glob.glob(s + '/nvidia/*/lib'), sep='\\n')";
-    let printed = Command::new("python3").args(["-c", folders]).output();
-    let printed = printed.map(|o| o.stdout).unwrap_or_default();
-    let printed = String::from_utf8_lossy(&printed);
-    let mut all: Vec<&str> = printed.lines().filter(|l| !l.is_empty()).collect();
-    if Path::new("/usr/local/cuda/lib64").is_dir() {
-        all.push("/usr/local/cuda/lib64");
-    }
-    all.iter().map(|folder| format!("{folder}:")).collect()
 }
 
 /// The commit of the results: the one that `gpu_folder.sh` wrote, or the checkout's.
@@ -154,8 +146,8 @@ struct Run<'f> {
     flags: &'f RunFlags,
     began: Instant,
     results: ResultsFile,
-    /// The folders of the wheels.
-    libraries: String,
+    /// Units in a row that were stopped at their limit.
+    hangs: usize,
     worker: Option<UnitProcess>,
 }
 
@@ -173,7 +165,8 @@ impl Run<'_> {
     ) -> RunResult<()> {
         let (began, finished) = (Instant::now(), self.results.finished());
         for unit in units.iter().filter(|unit| !finished.contains(*unit)) {
-            if self.remaining() < Duration::from_secs(1) || began.elapsed() >= most {
+            let is_over = self.remaining() < Duration::from_secs(1) || began.elapsed() >= most;
+            if is_over || self.hangs >= MAX_HANGS {
                 break;
             }
             bar.set_position(self.results.finished().len() as u64);
@@ -187,21 +180,27 @@ impl Run<'_> {
     fn unit(&mut self, unit: &str, most: Duration) -> RunResult<()> {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
-            None => UnitProcess::start(self.flags, &self.libraries)?,
+            None => UnitProcess::start(self.flags)?,
         };
         let (began, limit) = (Instant::now(), most.min(self.remaining()));
         match worker.run(unit, limit) {
             Ok(line) => {
-                // A card may be in any state after a failure: the next worker opens it anew.
-                self.worker = Some(worker).filter(|_| line["result"] != "failed");
+                self.hangs = 0;
+                // A card may be in any state after an error of CUDA: the next worker opens it anew.
+                let why = line["found"]["why"].as_str().unwrap_or_default();
+                let of_card = line["result"] == "failed" && why.contains("the driver could not");
+                self.worker = Some(worker).filter(|_| !of_card);
                 self.results.add(line)
             }
             // The run has ended, and not the unit.
             Err(_) if limit < most && began.elapsed() >= limit => Ok(()),
-            Err(why) => self.results.add(json!({
-                "unit": unit, "result": "failed", "seconds": began.elapsed().as_secs_f64(),
-                "found": {"why": why},
-            })),
+            Err(why) => {
+                self.hangs += usize::from(why.starts_with(STOPPED));
+                self.results.add(json!({
+                    "unit": unit, "result": "failed", "seconds": began.elapsed().as_secs_f64(),
+                    "found": {"why": why},
+                }))
+            }
         }
     }
 }
@@ -212,12 +211,11 @@ pub fn run(flags: &RunFlags) -> RunResult<bool> {
     fs::create_dir_all(&flags.out)?;
     let commit = commit()?;
     let results = ResultsFile::open(&flags.out.join("results.jsonl"), &commit)?;
-    let libraries = wheels();
     let mut run = Run {
         flags,
         began,
         results,
-        libraries,
+        hangs: 0,
         worker: None,
     };
     let units = requested(flags);
@@ -254,20 +252,28 @@ fn report(
     let finished = results.finished();
     let row = |(part, names): &(Part, Vec<String>)| {
         let left = names.iter().filter(|u| !finished.contains(*u)).count();
-        let counts = ["passed", "failed", "skipped"].map(|r| count(*part, r));
-        let [passed, failed, skipped] = counts.map(|n| n.to_string());
+        let counts = ["passed", "fell back", "failed", "skipped"].map(|r| count(*part, r));
+        let [passed, fell_back, failed, skipped] = counts.map(|n| n.to_string());
         [
             part.name().to_owned(),
             passed,
+            fell_back,
             failed,
             skipped,
             left.to_string(),
         ]
     };
-    let head = ["part", "passed", "failed", "skipped", "not run"];
-    let rows: Vec<[String; 5]> = units.iter().map(row).collect();
+    let head = [
+        "part",
+        "passed",
+        "fell back",
+        "failed",
+        "skipped",
+        "not run",
+    ];
+    let rows: Vec<[String; 6]> = units.iter().map(row).collect();
     let mut text = format!("# On a GPU, commit {commit}\n\n| {} |\n", head.join(" | "));
-    text += "| --- | ---: | ---: | ---: | ---: |\n";
+    text += "| --- | ---: | ---: | ---: | ---: | ---: |\n";
     rows.iter()
         .for_each(|row| text += &format!("| {} |\n", row.join(" | ")));
     let failed: Vec<&Value> = results

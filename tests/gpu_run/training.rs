@@ -3,12 +3,11 @@
 use std::error::Error;
 
 use serde_json::{Value, json};
-use thalweg::device::cuda::Library;
 use thalweg::prelude::*;
 use thalweg_examples::model::{Weights, tower};
 use thalweg_examples::report::median;
 
-use crate::bench::{Bench, Scale, no_fallback};
+use crate::bench::{Bench, Scale, fallbacks};
 use crate::resnet::{CLASSES, ResNet};
 use crate::units::UnitResult;
 
@@ -18,42 +17,75 @@ const ROUNDS: usize = 3;
 /// Seconds of a measurement of one side.
 const SECONDS: f64 = 1.0;
 
-/// Network, layout, batch, dtype of products, and PyTorch's way of running it.
+/// Network, layout, batch, precision, and PyTorch's way of running it.
 #[derive(Clone, Copy)]
 struct TrainingCase {
     model: &'static str,
     format: DataFormat,
     batch: usize,
-    tf32: bool,
+    precision: Precision,
     /// `graph`: captured as a CUDA graph. `compiled`: by `torch.compile`, which captures as well.
     peer: &'static str,
 }
 
+/// Dtype of activations and products.
+#[derive(Clone, Copy, PartialEq)]
+enum Precision {
+    F16,
+    Bf16,
+    F32,
+    Tf32,
+}
+
+impl Precision {
+    fn name(self) -> &'static str {
+        match self {
+            Precision::F16 => "f16",
+            Precision::Bf16 => "bf16",
+            Precision::F32 => "f32",
+            Precision::Tf32 => "tf32",
+        }
+    }
+
+    fn dtype(self) -> DType {
+        match self {
+            Precision::F16 => DType::F16,
+            Precision::Bf16 => DType::BF16,
+            Precision::F32 | Precision::Tf32 => DType::F32,
+        }
+    }
+}
+
 /// The networks, most valuable first; batches of 2 on an emulated card.
 fn cases(scale: Scale) -> Vec<TrainingCase> {
-    let case = |model, format, batch, tf32, peer| TrainingCase {
+    let case = |model, format, batch, precision, peer| TrainingCase {
         model,
         format,
         batch: if scale == Scale::Small { 2 } else { batch },
-        tf32,
+        precision,
         peer,
     };
+    use Precision::{Bf16, F16, F32, Tf32};
     let (last, first) = (DataFormat::Nhwc, DataFormat::Nchw);
     vec![
-        case("deep_mnist", last, 50, false, "graph"),
-        case("resnet50", last, 32, false, "graph"),
-        case("deep_mnist", first, 50, false, "graph"),
-        case("deep_mnist", last, 1024, false, "graph"),
-        case("resnet50", last, 32, true, "graph"),
-        case("resnet50", first, 32, false, "graph"),
-        case("deep_mnist", last, 50, false, "compiled"),
-        case("resnet50", last, 32, false, "compiled"),
+        case("resnet50", last, 256, Bf16, "compiled"),
+        case("resnet50", last, 256, F16, "compiled"),
+        case("resnet50", last, 256, Bf16, "graph"),
+        case("resnet50", last, 256, Tf32, "graph"),
+        case("deep_mnist", last, 50, F32, "graph"),
+        case("resnet50", last, 32, F32, "graph"),
+        case("deep_mnist", first, 50, F32, "graph"),
+        case("deep_mnist", last, 1024, F32, "graph"),
+        case("resnet50", last, 32, Tf32, "graph"),
+        case("resnet50", first, 32, F32, "graph"),
+        case("deep_mnist", last, 50, F32, "compiled"),
+        case("resnet50", last, 32, F32, "compiled"),
     ]
 }
 
 impl TrainingCase {
     fn name(&self) -> String {
-        let precision = if self.tf32 { "tf32" } else { "f32" };
+        let precision = self.precision.name();
         let TrainingCase {
             model, batch, peer, ..
         } = self;
@@ -78,11 +110,11 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     let g = Graph::new();
     g.set_seed(1);
     let (train, loss) = g.device("/gpu:0", || built(&g, &case, bench.scale));
-    let options = bench.options_with_tf32(case.tf32)?;
+    let options = bench.options_with_tf32(case.precision == Precision::Tf32)?;
     let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;
     let plan = session.explain((train, loss), [])?;
-    no_fallback(&plan, Library::Cudnn)?;
+    let fallbacks = fallbacks(&plan);
     let mut step = session.callable((train, loss), ())?;
     let mut last = f32::NAN;
     let mut ours = || -> Result<(), Box<dyn Error>> {
@@ -104,7 +136,7 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     let own = median(own).unwrap_or(f64::NAN);
     Ok(json!({
         "seconds": own, "images_per_second": case.batch as f64 / own, "loss": last,
-        "peer_seconds": median(peer), "ratio": median(ratios),
+        "peer_seconds": median(peer), "ratio": median(ratios), "fallbacks": fallbacks,
     }))
 }
 
@@ -136,7 +168,8 @@ fn built<'g>(g: &'g Graph, case: &TrainingCase, scale: Scale) -> (Operation<'g>,
         "images",
         g.truncated_normal(dims, 0.0, 1.0, DType::F32, None),
     );
-    let logits = ResNet::logits(g, images, case.format, scale);
+    let compute = (case.format, case.precision.dtype());
+    let logits = ResNet::logits(g, images, compute, scale);
     let loss = logits
         .softmax_cross_entropy(data("labels", labels(CLASSES)))
         .mean();
@@ -146,7 +179,8 @@ fn built<'g>(g: &'g Graph, case: &TrainingCase, scale: Scale) -> (Operation<'g>,
 fn theirs(bench: &mut Bench, case: &TrainingCase) -> Result<Option<f64>, Box<dyn Error>> {
     let case: Value = json!({
         "kind": "train", "model": case.model, "format": case.format.name(), "batch": case.batch,
-        "tf32": case.tf32, "compiled": case.peer == "compiled",
+        "tf32": case.precision == Precision::Tf32, "dtype": case.precision.dtype().name(),
+        "compiled": case.peer == "compiled",
     });
     match bench.peer() {
         Some(peer) => peer.measure(&case, SECONDS),

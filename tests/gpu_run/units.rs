@@ -16,6 +16,8 @@ pub type UnitResult = Result<Value, Box<dyn Error>>;
 pub enum Part {
     /// The card and the libraries.
     Card,
+    /// Training steps, compared with PyTorch: half precision first.
+    Training,
     /// Lower bounds of times.
     Floors,
     /// Every library call and dtype, and steps.
@@ -24,8 +26,6 @@ pub enum Part {
     Networks,
     /// Each convolution of ResNet-50 and InceptionV3, compared with PyTorch.
     Convolutions,
-    /// Training steps, compared with PyTorch.
-    Training,
     /// All else.
     Rest,
 }
@@ -33,11 +33,11 @@ pub enum Part {
 impl Part {
     pub const ALL: [Part; 7] = [
         Part::Card,
+        Part::Training,
         Part::Floors,
         Part::Smoke,
         Part::Networks,
         Part::Convolutions,
-        Part::Training,
         Part::Rest,
     ];
 
@@ -60,7 +60,8 @@ impl Part {
             Part::Floors => 20,
             Part::Smoke => 40,
             Part::Networks => 60,
-            Part::Convolutions | Part::Training => 120,
+            Part::Convolutions => 120,
+            Part::Training => 180,
             Part::Rest => 560,
         }
     }

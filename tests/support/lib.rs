@@ -20,6 +20,7 @@ pub mod line;
 pub mod naive_libraries;
 #[cfg(target_os = "linux")]
 pub mod network;
+pub mod planning_gpu;
 pub mod processes;
 pub mod random_graph;
 pub mod recording_terminal;

@@ -20,6 +20,35 @@ pub(crate) fn unary(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     Ok(with_alpha(p, launch).into())
 }
 
+/// CheckNumerics: the input, or an error at an element that is not finite.
+pub(crate) fn check_numerics(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let mut launches = unary(p)?;
+    for launch in &mut launches.list {
+        launch.args.push(Arg::Status);
+    }
+    let message = p.node.attrs.str("message");
+    launches.fault = Some(Fault {
+        input: 0,
+        reason: format!("{message} : Tensor had Inf or NaN values"),
+    });
+    Ok(launches)
+}
+
+/// ClipByValue.
+pub(crate) fn clip(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let n = p.outputs[0].elements();
+    let each = |i: usize| usize::from(!p.dims(i).is_empty());
+    let launch = Launch::over(n, &BINARY, "ClipByValue", &[p.dtype(0)])
+        .input(0)
+        .input(1)
+        .input(2)
+        .output(0)
+        .indices(&[n])
+        .indices(&[each(1)])
+        .indices(&[each(2)]);
+    Ok(launch.into())
+}
+
 /// `out = f(a, b)` with broadcasting, by the function of `kernels/binary.cu` with the op's name.
 pub(crate) fn binary(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     binary_as(p, p.node.op.name)

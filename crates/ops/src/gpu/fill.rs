@@ -86,6 +86,38 @@ pub(crate) fn select(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     Ok(launch.into())
 }
 
+/// Selects from inputs 1 and 2 by the condition in input 0: whole slices, where the condition has fewer elements.
+pub(crate) fn select_slices(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let n = p.outputs[0].elements();
+    let each = n / p.inputs[0].elements().max(1);
+    let launch = Launch::over(n, &FILL, "SelectSlices", &[by_size(p.dtype(1))?])
+        .input(0)
+        .input(1)
+        .input(2)
+        .output(0)
+        .indices(&[n])
+        .indices(&[each.max(1)]);
+    Ok(launch.into())
+}
+
+/// The band of matrices, with so many diagonals below and above the main one.
+pub(crate) fn band_part(
+    p: &Prepare<'_>,
+    [rows, columns]: [usize; 2],
+    [lower, upper]: [i64; 2],
+) -> Result<Launches, KernelError> {
+    let n = p.outputs[0].elements();
+    let launch = Launch::over(n, &FILL, "MatrixBandPart", &[by_size(p.dtype(0))?])
+        .input(0)
+        .output(0)
+        .indices(&[n])
+        .indices(&[rows])
+        .indices(&[columns])
+        .value(lower)
+        .value(upper);
+    Ok(launch.into())
+}
+
 /// Rows with input 2 at the index from input 0, and input 3 elsewhere.
 pub(crate) fn one_hot(
     p: &Prepare<'_>,

@@ -2,7 +2,9 @@
 
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
+use thalweg_tensor::DType;
 
+use super::rows::sorted_segment_sum;
 use super::sources::GATHER;
 use super::strided_copy::by_size;
 
@@ -12,16 +14,22 @@ pub(crate) fn gather(
     p: &Prepare<'_>,
     [batch, outer, len, inner, count]: [usize; 5],
 ) -> Result<Launches, KernelError> {
-    let (n, indices) = (p.outputs[0].elements(), p.inputs[1].elements());
-    let longest = n.max(indices).max(p.inputs[0].elements()).max(len);
-    let types = [by_size(p.dtype(0))?, p.dtype(1)];
-    let launch = Launch::over(longest, &GATHER, "GatherV2", &types)
-        .input(0)
-        .input(1)
-        .output(0)
-        .indices(&[n])
-        .indices(&[batch, outer, len, inner, count])
-        .arg(Arg::Status);
+    gather_of(
+        p,
+        (Arg::Input(0), p.dtype(0)),
+        [batch, outer, len, inner, count],
+    )
+}
+
+/// As [`gather`], of these parameters.
+pub(crate) fn gather_of(
+    p: &Prepare<'_>,
+    (params, dtype): (Arg, DType),
+    sizes: [usize; 5],
+) -> Result<Launches, KernelError> {
+    let len = sizes[2];
+    let params = (params, by_size(dtype)?);
+    let launch = gather_rows(p, params, (Arg::Input(1), p.dtype(1)), sizes, Arg::Status);
     Ok(Launches {
         fault: Some(Fault {
             input: 1,
@@ -31,8 +39,44 @@ pub(crate) fn gather(
     })
 }
 
+/// The launch of [`gather_of`], of elements of a size by these indices.
+pub(super) fn gather_rows(
+    p: &Prepare<'_>,
+    (params, size): (Arg, DType),
+    (indices, index_type): (Arg, DType),
+    sizes: [usize; 5],
+    status: Arg,
+) -> Launch {
+    let [batch, outer, len, inner, count] = sizes;
+    let n = p.outputs[0].elements();
+    let longest = n
+        .max(batch * count)
+        .max(batch * outer * len * inner)
+        .max(len);
+    Launch::over(longest, &GATHER, "GatherV2", &[size, index_type])
+        .arg(params)
+        .arg(indices)
+        .output(0)
+        .indices(&[n])
+        .indices(&[batch, outer, len, inner, count])
+        .arg(status)
+}
+
+/// Number of ids from which on they are sorted first.
+const SORTED_IDS: usize = 512;
+
 /// Sums the slices of input 0 for each id in input 1.
-pub(crate) fn segment_sum(p: &Prepare<'_>, segments: usize, inner: usize) -> Launches {
+///
+/// # Errors
+/// There are too many segments.
+pub(crate) fn segment_sum(
+    p: &Prepare<'_>,
+    segments: usize,
+    inner: usize,
+) -> Result<Launches, KernelError> {
+    if p.inputs[1].elements() >= SORTED_IDS {
+        return sorted_segment_sum(p, segments, inner);
+    }
     let (n, rows) = (p.outputs[0].elements(), p.inputs[1].elements());
     let longest = n.max(rows).max(p.inputs[0].elements()).max(segments);
     let types = [p.dtype(0), p.dtype(1)];
@@ -45,11 +89,11 @@ pub(crate) fn segment_sum(p: &Prepare<'_>, segments: usize, inner: usize) -> Lau
         .indices(&[inner])
         .indices(&[segments])
         .arg(Arg::Status);
-    Launches {
+    Ok(Launches {
         fault: Some(Fault {
             input: 1,
             reason: format!("the segment is not below {segments}"),
         }),
         ..launch.into()
-    }
+    })
 }

@@ -5,6 +5,7 @@ mod arg_min_max;
 mod convolution;
 mod convolution_calls;
 mod depthwise;
+mod einsum;
 mod elementwise;
 mod fill;
 mod gather;
@@ -13,6 +14,8 @@ mod normalize;
 mod pool;
 mod random;
 mod reduce;
+mod rows;
+mod scan;
 mod segments;
 mod softmax;
 mod sources;
@@ -22,14 +25,21 @@ mod variables;
 pub(crate) use arg_min_max::position;
 pub(crate) use convolution::convolution;
 pub(crate) use depthwise::{depthwise, depthwise_filter};
-pub(crate) use elementwise::{binary, binary_as, broadcast, checked, unary};
-pub(crate) use fill::{add_n, cast, fill, one_hot, ones, range, repeated, select, zeros};
-pub(crate) use gather::{gather, segment_sum};
+pub(crate) use einsum::{EinsumGemm, EinsumTensor, einsum};
+pub(crate) use elementwise::{binary, binary_as, broadcast, check_numerics, checked, clip, unary};
+pub(crate) use fill::{
+    add_n, band_part, cast, fill, one_hot, ones, range, repeated, select, select_slices, zeros,
+};
+pub(crate) use gather::{gather, gather_of, segment_sum};
 pub(crate) use gemm::gemm;
 pub(crate) use normalize::{batch_norm, batch_norm_grad, lrn, lrn_grad};
 pub(crate) use pool::{pool, pool_argmax, pool_argmax_grad};
 pub(crate) use random::random;
 pub(crate) use reduce::reduce;
+pub(crate) use rows::{
+    BadIndices, IndexedRows, scatter, scatter_nd, scatter_nd_variable, sparse_step,
+};
+pub(crate) use scan::{in_top_k, scan, top_k};
 pub(crate) use softmax::{cross_entropy, softmax};
 pub use sources::HEADER;
 pub(crate) use strided_copy::strided_copy;

@@ -58,6 +58,22 @@ pub(super) static GATHER: Source = Source {
     name: "gather",
     text: thalweg_kernels::GATHER,
 };
+pub(super) static ROWS: Source = Source {
+    name: "rows",
+    text: thalweg_kernels::ROWS,
+};
+pub(super) static SCAN: Source = Source {
+    name: "scan",
+    text: thalweg_kernels::SCAN,
+};
+pub(super) static TOP_K: Source = Source {
+    name: "top_k",
+    text: thalweg_kernels::TOP_K,
+};
+pub(super) static SORT: Source = Source {
+    name: "sort",
+    text: thalweg_kernels::SORT,
+};
 pub(super) static BATCH_NORM: Source = Source {
     name: "batch_norm",
     text: thalweg_kernels::BATCH_NORM,

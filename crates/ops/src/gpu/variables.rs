@@ -47,8 +47,27 @@ pub(crate) fn step(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let grad = p.node.op.inputs.iter().position(is_grad);
     let grad = grad.ok_or(KernelError::Argument("a gradient"))?;
     let n = p.inputs[grad].elements();
-    let mut launch = Launch::over(n, &OPTIMIZER, p.node.op.name, &[p.dtype(grad)]);
-    for (i, arg) in p.node.op.inputs.iter().enumerate() {
+    let launch = Launch::over(n, &OPTIMIZER, p.node.op.name, &[p.dtype(grad)]);
+    // No row numbers: all elements are updated.
+    let launch = optimizer_arguments(p, launch, n, None)
+        .value(0u64)
+        .value(0u64)
+        .indices(&[0])
+        .indices(&[0])
+        .indices(&[0])
+        .value(0u64);
+    Ok(launch.into())
+}
+
+/// Adds the arguments of an optimizer's function: the inputs of its op but the indices, the number of elements, and a flag.
+pub(super) fn optimizer_arguments(
+    p: &Prepare<'_>,
+    mut launch: Launch,
+    n: usize,
+    indices: Option<usize>,
+) -> Launch {
+    let inputs = p.node.op.inputs.iter().enumerate();
+    for (i, arg) in inputs.filter(|(i, _)| Some(*i) != indices) {
         let variable = arg.ty == thalweg_graph::op::ArgType::Is(DType::Resource);
         launch = launch.arg(match variable {
             true => Arg::Variable(i),
@@ -60,5 +79,5 @@ pub(crate) fn step(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     for flag in flags.iter().filter(|f| p.node.attrs.get(f).is_some()) {
         launch = launch.value(u32::from(p.node.attrs.bool(flag)));
     }
-    Ok(launch.into())
+    launch
 }

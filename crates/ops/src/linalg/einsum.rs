@@ -6,7 +6,8 @@
 
 use bytemuck::Pod;
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::gpu::Launches;
+use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::{Gradient, InputGradients, arg, attr, count_attr, type_attr};
 use thalweg_graph::{AttrKind, GradCx, OpDef, Output};
@@ -14,6 +15,7 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::equation::{self, Equation, Label, LabelSizes, Term};
 use super::gemm::plain_gemm;
+use crate::gpu::{EinsumGemm, EinsumTensor};
 use crate::math::broadcast::sum_to;
 use crate::support::constants::ints;
 use crate::support::cpu::slice_cpu;
@@ -60,7 +62,7 @@ pub(crate) static EINSUM: Op = Op {
             DType::C64,
             DType::C128,
         ],
-    )])],
+    )]), gpu(on_gpu).only(&[("T", DType::FLOATS)])],
 };
 
 /// Function that multiplies two matrices.
@@ -175,14 +177,20 @@ fn axes(
     labels.iter().zip(&dense).map(axis).collect()
 }
 
-fn prepare<T: Arithmetic + Pod>(
-    p: &Prepare<'_>,
-    multiply: GemmKernel<T>,
-) -> Result<Prepared, KernelError> {
+/// A sum of products as GEMMs of its inputs in another order.
+struct EinsumPlan {
+    a: Transposed,
+    /// `None` for ones, by which a single input is multiplied.
+    b: Option<Transposed>,
+    c: Transposed,
+    batches: usize,
+    product: Gemm,
+    /// `true` if a repeated label leaves elements of the output that are not written.
+    gaps: bool,
+}
+
+fn plan(p: &Prepare<'_>) -> Result<EinsumPlan, KernelError> {
     let invalid = |e: thalweg_graph::InferError| KernelError::Invalid(e.to_string());
-    if p.outputs[0].elements() == 0 {
-        return Ok(Prepared::new(0, |_| Ok(())));
-    }
     let equation =
         Equation::parse(p.node.attrs.str("equation"), p.inputs.len()).map_err(invalid)?;
     let ranks: Vec<usize> = p.inputs.iter().map(|o| o.dims.len()).collect();
@@ -222,7 +230,6 @@ fn prepare<T: Arithmetic + Pod>(
         Transposed::new(&all, len(groups)?)
     };
     let a = read(&[&batch, &rows, &summed], 0)?;
-    // A single input is multiplied by ones.
     let b = match p.inputs.len() {
         1 => None,
         _ => Some(read(&[&batch, &summed, &columns], 1)?),
@@ -234,9 +241,53 @@ fn prepare<T: Arithmetic + Pod>(
         (from, label_step(label, &output, out, &own))
     });
     let c = Transposed::new(&written, len(&groups)?)?;
-    // A repeated label leaves elements that are not written.
-    let gaps = c.len < p.outputs[0].elements();
+    Ok(EinsumPlan {
+        gaps: c.len < p.outputs[0].elements(),
+        a,
+        b,
+        c,
+        batches: batch.len,
+        product,
+    })
+}
 
+fn on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    if p.outputs[0].elements() == 0 {
+        return Ok(Launches::default());
+    }
+    let plan = plan(p)?;
+    fn tensor(t: &Transposed) -> EinsumTensor<'_> {
+        EinsumTensor {
+            len: t.len,
+            moved: t.moved.as_ref(),
+        }
+    }
+    let gemm = EinsumGemm {
+        batches: plan.batches,
+        gemm: plan.product,
+        left: tensor(&plan.a),
+        right: plan.b.as_ref().map(tensor),
+        output: tensor(&plan.c),
+        gaps: plan.gaps,
+    };
+    crate::gpu::einsum(p, &gemm)
+}
+
+fn prepare<T: Arithmetic + Pod>(
+    p: &Prepare<'_>,
+    multiply: GemmKernel<T>,
+) -> Result<Prepared, KernelError> {
+    if p.outputs[0].elements() == 0 {
+        return Ok(Prepared::new(0, |_| Ok(())));
+    }
+    let EinsumPlan {
+        a,
+        b,
+        c,
+        product,
+        gaps,
+        ..
+    } = plan(p)?;
     let b_len = b.as_ref().map_or(product.k, Transposed::scratch);
     let own = (multiply.scratch)(p, &product);
     let scratch = [a.scratch(), b_len, c.scratch()]

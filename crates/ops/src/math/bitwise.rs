@@ -1,6 +1,6 @@
 //! BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift, Invert, PopulationCount.
 
-use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
 use thalweg_tensor::DType;
@@ -17,11 +17,14 @@ macro_rules! kernel {
         kernel!(BITS, |p| $f)
     };
     ($list:ident, |$p:ident| $f:expr) => {{
-        const KERNELS: &[Kernel] = &[cpu(|$p| {
-        computed!($p.dtype(0), $list, T => Ok(binary::<T>($p, $f)), else
-                Err(KernelError::DType($p.dtype(0))))
-        })
-        .in_place(&[(0, 0), (1, 0)])];
+        const KERNELS: &[Kernel] = &[
+            cpu(|$p| {
+            computed!($p.dtype(0), $list, T => Ok(binary::<T>($p, $f)), else
+                    Err(KernelError::DType($p.dtype(0))))
+            })
+            .in_place(&[(0, 0), (1, 0)]),
+            gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+        ];
         KERNELS
     }};
 }
@@ -98,11 +101,14 @@ pub(crate) static INVERT: Op = Op {
         INTS,
         Gradient::None,
     ),
-    kernels: &[cpu(|p| {
-        computed!(p.dtype(0), BITS, T => Ok(unary::<T>(p, |x| !x)), else
+    kernels: &[
+        cpu(|p| {
+            computed!(p.dtype(0), BITS, T => Ok(unary::<T>(p, |x| !x)), else
                 Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0)])],
+        })
+        .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// Number of set bits.
@@ -117,8 +123,11 @@ pub(crate) static POPULATION_COUNT: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        computed!(p.dtype(0), BITS, T => Ok(convert::<T, u8>(p, |x| x.count_ones() as u8)), else
+    kernels: &[
+        cpu(|p| {
+            computed!(p.dtype(0), BITS, T => Ok(convert::<T, u8>(p, |x| x.count_ones() as u8)), else
             Err(KernelError::DType(p.dtype(0))))
-    })],
+        }),
+        gpu(crate::gpu::unary),
+    ],
 };

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
@@ -76,6 +76,7 @@ pub(crate) static SELECT_V1: Op = Op {
                 &|p| dispatch!(p.dtype(1), SIZES, T => Ok(select::<T>(p)), else Err(KernelError::DType(p.dtype(1)))),
             )
         }),
+        gpu(crate::gpu::select_slices),
     ],
 };
 
@@ -163,14 +164,17 @@ pub(crate) static CLIP_BY_VALUE: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        widened(
-            p,
-            &[0, 1, 2],
-            &[0],
-            &|p| dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(clip::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
-        )
-    })],
+    kernels: &[
+        cpu(|p| {
+            widened(
+                p,
+                &[0, 1, 2],
+                &[0],
+                &|p| dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(clip::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
+            )
+        }),
+        gpu(crate::gpu::clip),
+    ],
 };
 
 fn clip<T: Number>(p: &Prepare<'_>) -> Prepared {

@@ -111,15 +111,18 @@ pub(crate) static TRUNCATE_DIV: Op = Op {
         NUMBER,
         Gradient::None,
     ),
-    kernels: &[cpu(|p| {
-        computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
+    kernels: &[
+        cpu(|p| {
+            computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| {
             let quotient = x.widen() / y.widen();
             let whole = Wide::floor(Wide::abs(quotient));
             T::narrow(if quotient < <T as Float>::Wide::ZERO { -whole } else { whole })
         })), else
         computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, T::quotient))), else
             Err(KernelError::DType(p.dtype(0)))))
-    })],
+        }),
+        gpu(gpu_launches),
+    ],
 };
 
 const TRUNCATE_MOD_DEF: OpDef = binary_op(
@@ -146,11 +149,14 @@ const REMAINDER_ATTRS: &[AttrDef] = &[type_attr(
     ],
 )];
 
-const TRUNCATE_MOD_KERNELS: &[Kernel] = &[cpu(|p| {
-    computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::from_f64(x.to_f64() % y.to_f64()))), else
+const TRUNCATE_MOD_KERNELS: &[Kernel] = &[
+    cpu(|p| {
+        computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::from_f64(x.to_f64() % y.to_f64()))), else
     computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, |x, y| x.remainder(y)))), else
         Err(KernelError::DType(p.dtype(0)))))
-})];
+    }),
+    gpu(gpu_launches),
+];
 
 /// `x - trunc(x / y) y`.
 pub(crate) static TRUNCATE_MOD: Op = Op {

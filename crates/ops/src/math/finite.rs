@@ -1,7 +1,7 @@
 //! IsNan, IsInf, IsFinite, CheckNumerics, ApproximateEqual, NextAfter.
 
 use smallvec::smallvec;
-use thalweg_device::{InOut, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{InOut, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, float_attr, type_attr, type_attr_or,
 };
@@ -47,15 +47,19 @@ fn predicate_kernel(
 /// `true` for NaN.
 pub(crate) static IS_NAN: Op = Op {
     def: predicate("IsNan", "True for each element that is NaN."),
-    kernels: &[cpu(|p| predicate_kernel(p, f32::is_nan, f64::is_nan))],
+    kernels: &[
+        cpu(|p| predicate_kernel(p, f32::is_nan, f64::is_nan)),
+        gpu(crate::gpu::unary),
+    ],
 };
 
 /// `true` for infinities.
 pub(crate) static IS_INF: Op = Op {
     def: predicate("IsInf", "True for each element that is infinite."),
-    kernels: &[cpu(|p| {
-        predicate_kernel(p, f32::is_infinite, f64::is_infinite)
-    })],
+    kernels: &[
+        cpu(|p| predicate_kernel(p, f32::is_infinite, f64::is_infinite)),
+        gpu(crate::gpu::unary),
+    ],
 };
 
 /// `true` if neither infinite nor NaN.
@@ -64,7 +68,10 @@ pub(crate) static IS_FINITE: Op = Op {
         "IsFinite",
         "True for each element that is neither NaN nor infinite.",
     ),
-    kernels: &[cpu(|p| predicate_kernel(p, f32::is_finite, f64::is_finite))],
+    kernels: &[
+        cpu(|p| predicate_kernel(p, f32::is_finite, f64::is_finite)),
+        gpu(crate::gpu::unary),
+    ],
 };
 
 /// Passes the input on if all elements are finite; otherwise fails.
@@ -89,11 +96,14 @@ pub(crate) static CHECK_NUMERICS: Op = Op {
         effect: Effect::Stateful,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(check_numerics::<T>(p)), else
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(0), FLOATS, T => Ok(check_numerics::<T>(p)), else
             Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0)])],
+        })
+        .in_place(&[(0, 0)]),
+        gpu(crate::gpu::check_numerics).in_place(&[(0, 0)]),
+    ],
 };
 
 fn check_numerics<T: Float>(p: &Prepare<'_>) -> Prepared {

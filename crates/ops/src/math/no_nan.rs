@@ -2,7 +2,7 @@
 //! factor is.
 
 use smallvec::smallvec;
-use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
 
@@ -50,12 +50,15 @@ pub(crate) static DIV_NO_NAN: Op = Op {
             ]
         }),
     ),
-    kernels: &[cpu(|p| {
-        computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| {
+    kernels: &[
+        cpu(|p| {
+            computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| {
             if y == T::ZERO { T::ZERO } else { x / y }
         })), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0), (1, 0)])],
+        })
+        .in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// `x y`, or 0 if y is 0.
@@ -72,12 +75,15 @@ pub(crate) static MUL_NO_NAN: Op = Op {
             ]
         }),
     ),
-    kernels: &[cpu(|p| {
-        computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| {
+    kernels: &[
+        cpu(|p| {
+            computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| {
             if y == T::ZERO { T::ZERO } else { x * y }
         })), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0), (1, 0)])],
+        })
+        .in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// Kernels of `x` times a function of `y`, or 0 if x is 0.
@@ -87,7 +93,7 @@ macro_rules! times {
             computed!(p.dtype(0), COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| if x == T::ZERO { x } else { x * $c(y) })), else
             per_element_in_f64_2(p, |x, y| if x == 0.0 { 0.0 } else { x * $f(y) }))
         })
-        .in_place(&[(0, 0), (1, 0)])];
+        .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])];
         KERNELS
     }};
 }
@@ -136,10 +142,13 @@ pub(crate) static XDIVY: Op = Op {
             both_gradients(g, node("Xdivy", not_zero(x), y), node("Xdivy", -x, square))
         }),
     ),
-    kernels: &[cpu(|p| {
-        computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| {
+    kernels: &[
+        cpu(|p| {
+            computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| {
             if x == T::ZERO { T::ZERO } else { x / y }
         })), else Err(KernelError::DType(p.dtype(0))))
-    })
-    .in_place(&[(0, 0), (1, 0)])],
+        })
+        .in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };

@@ -141,12 +141,15 @@ pub(crate) static EXPM1: Op = Op {
             smallvec![Some(g.grad() * exp)]
         }),
     ),
-    kernels: &[cpu(|p| {
-        computed!(p.dtype(0), COMPLEX, T => Ok(unary::<T>(p, complex_functions::exp_m1)), else
+    kernels: &[
+        cpu(|p| {
+            computed!(p.dtype(0), COMPLEX, T => Ok(unary::<T>(p, complex_functions::exp_m1)), else
         computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, Wide::exp_m1)),
             else Err(KernelError::DType(p.dtype(0)))))
-    })
-    .in_place(&[(0, 0)])],
+        })
+        .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// `x ^ y`.

@@ -1,7 +1,7 @@
 //! Reciprocal, Inv, ReciprocalGrad, InvGrad.
 
 use smallvec::smallvec;
-use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, OpDef};
 
@@ -47,10 +47,11 @@ const KERNELS: &[Kernel] = &[cpu(|p| {
     computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(<T as Float>::Wide::ONE / x.widen()))),
         else Err(KernelError::DType(p.dtype(0)))))
 })
-.in_place(&[(0, 0)])];
+.in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)]).only(&[("T", DType::FLOATS)])];
 
-const GRAD_KERNELS: &[Kernel] = &[cpu(|p| {
-    computed!(p.dtype(0), COMPLEX, T => Ok(binary::<T>(p, |y: T, dy: T| {
+const GRAD_KERNELS: &[Kernel] = &[
+    cpu(|p| {
+        computed!(p.dtype(0), COMPLEX, T => Ok(binary::<T>(p, |y: T, dy: T| {
         if dy == T::ZERO { dy } else { -dy * y.conj() * y.conj() }
     })), else
     computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |y, dy| {
@@ -58,8 +59,10 @@ const GRAD_KERNELS: &[Kernel] = &[cpu(|p| {
         let zero = <T as Float>::Wide::ZERO;
         T::narrow(if dy == zero { zero } else { -dy * y * y })
     })), else Err(KernelError::DType(p.dtype(0)))))
-})
-.in_place(&[(0, 0), (1, 0)])];
+    })
+    .in_place(&[(0, 0), (1, 0)]),
+    gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+];
 
 /// `1 / x`.
 pub(crate) static RECIPROCAL: Op = Op {

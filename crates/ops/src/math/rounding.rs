@@ -1,7 +1,7 @@
 //! Ceil, Round, Rint, Floor.
 
 use thalweg_cpu::number::{Float, Wide};
-use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, type_attr};
 use thalweg_tensor::DType;
@@ -25,8 +25,7 @@ pub(crate) static CEIL: Op = Op {
             computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow(-Wide::floor(-x.widen())))),
                 else Err(KernelError::DType(p.dtype(0))))
         })
-        .in_place(&[(0, 0)]),
-    ],
+        .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };
 
 const TO_EVEN: Kernel = cpu(|p| {
@@ -53,7 +52,7 @@ pub(crate) static ROUND: Op = Op {
             Gradient::None,
         )
     },
-    kernels: &[TO_EVEN],
+    kernels: &[TO_EVEN, gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };
 
 /// Rounds to the nearest integer, named as in C.
@@ -64,7 +63,7 @@ pub(crate) static RINT: Op = Op {
         FLOAT,
         Gradient::None,
     ),
-    kernels: &[TO_EVEN],
+    kernels: &[TO_EVEN, gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };
 
 /// Rounds down.

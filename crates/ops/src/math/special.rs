@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use smallvec::smallvec;
-use thalweg_device::{Op, cpu};
+use thalweg_device::{Op, cpu, gpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr};
 use thalweg_graph::{GradCx, OpDef, Output};
 use thalweg_tensor::DType;
@@ -30,7 +30,10 @@ pub(crate) static ERF: Op = Op {
         FLOAT,
         Gradient::Rule(|g| smallvec![Some(gaussian_gradient(g, g.input(0), TWO_BY_ROOT_PI, -1.0))]),
     ),
-    kernels: &[cpu(|p| per_element_in_f64(p, libm::erf)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_in_f64(p, libm::erf)).in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// 1 minus the error function.
@@ -48,7 +51,10 @@ pub(crate) static ERFC: Op = Op {
             ))]
         }),
     ),
-    kernels: &[cpu(|p| per_element_in_f64(p, libm::erfc)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_in_f64(p, libm::erfc)).in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// Inverse of the error function.
@@ -108,7 +114,10 @@ pub(crate) static LGAMMA: Op = Op {
             smallvec![Some(g.grad() * digamma)]
         }),
     ),
-    kernels: &[cpu(|p| per_element_in_f64(p, libm::lgamma)).in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_in_f64(p, libm::lgamma)).in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// Derivative of the logarithm of the gamma function.

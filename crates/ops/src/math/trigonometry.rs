@@ -1,7 +1,7 @@
 //! Sin, Cos, Tan, Asin, Acos, Atan, Atan2, Sinh, Cosh, Asinh, Acosh, Atanh.
 
 use smallvec::smallvec;
-use thalweg_device::{Op, cpu};
+use thalweg_device::{Op, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg};
 use thalweg_graph::{GradCx, OpDef, Output};
 
@@ -35,6 +35,7 @@ pub(crate) static SIN: Op = Op {
     ),
     kernels: &[
         cpu(|p| per_element_or_complex(p, f32::sin, f64::sin, |x| x.sin())).in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
 
@@ -48,6 +49,7 @@ pub(crate) static COS: Op = Op {
     ),
     kernels: &[
         cpu(|p| per_element_or_complex(p, f32::cos, f64::cos, |x| x.cos())).in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
 
@@ -65,6 +67,7 @@ pub(crate) static TAN: Op = Op {
     kernels: &[
         cpu(|p| per_element_or_complex(p, f32::tan, f64::tan, complex_functions::tan))
             .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
 
@@ -83,6 +86,7 @@ pub(crate) static ASIN: Op = Op {
     kernels: &[
         cpu(|p| per_element_or_complex(p, f32::asin, f64::asin, complex_functions::asin))
             .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
 
@@ -101,6 +105,7 @@ pub(crate) static ACOS: Op = Op {
     kernels: &[
         cpu(|p| per_element_or_complex(p, f32::acos, f64::acos, complex_functions::acos))
             .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
 
@@ -115,6 +120,7 @@ pub(crate) static ATAN: Op = Op {
     kernels: &[
         cpu(|p| per_element_or_complex(p, f32::atan, f64::atan, complex_functions::atan))
             .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
 
@@ -136,7 +142,10 @@ pub(crate) static ATAN_2: Op = Op {
             }),
         )
     },
-    kernels: &[cpu(|p| per_element_in_f64_2(p, f64::atan2)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[
+        cpu(|p| per_element_in_f64_2(p, f64::atan2)).in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// Hyperbolic sine.
@@ -149,6 +158,7 @@ pub(crate) static SINH: Op = Op {
     ),
     kernels: &[
         cpu(|p| per_element_or_complex(p, f32::sinh, f64::sinh, |x| x.sinh())).in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
 
@@ -162,6 +172,7 @@ pub(crate) static COSH: Op = Op {
     ),
     kernels: &[
         cpu(|p| per_element_or_complex(p, f32::cosh, f64::cosh, |x| x.cosh())).in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
 
@@ -173,15 +184,18 @@ pub(crate) static ASINH: Op = Op {
         FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| smallvec![Some(g.grad() / node("Cosh", conj(g.output(0))))]),
     ),
-    kernels: &[cpu(|p| {
-        per_element_or_complex(
-            p,
-            |x| asinh(x.into()) as f32,
-            asinh,
-            complex_functions::asinh,
-        )
-    })
-    .in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| {
+            per_element_or_complex(
+                p,
+                |x| asinh(x.into()) as f32,
+                asinh,
+                complex_functions::asinh,
+            )
+        })
+        .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// Inverse hyperbolic cosine.
@@ -192,10 +206,11 @@ pub(crate) static ACOSH: Op = Op {
         FLOAT_OR_COMPLEX,
         Gradient::Rule(|g| smallvec![Some(g.grad() / node("Sinh", conj(g.output(0))))]),
     ),
-    kernels: &[cpu(|p| {
-        per_element_or_complex(p, |x| acosh(x.into()) as f32, acosh, |x| x.acosh())
-    })
-    .in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| per_element_or_complex(p, |x| acosh(x.into()) as f32, acosh, |x| x.acosh()))
+            .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };
 
 /// Numbers whose square would overflow, but whose square plus 1 has nearly the number as its root.
@@ -241,13 +256,16 @@ pub(crate) static ATANH: Op = Op {
             )]
         }),
     ),
-    kernels: &[cpu(|p| {
-        per_element_or_complex(
-            p,
-            |x| atanh(x.into()) as f32,
-            atanh,
-            complex_functions::atanh,
-        )
-    })
-    .in_place(&[(0, 0)])],
+    kernels: &[
+        cpu(|p| {
+            per_element_or_complex(
+                p,
+                |x| atanh(x.into()) as f32,
+                atanh,
+                complex_functions::atanh,
+            )
+        })
+        .in_place(&[(0, 0)]),
+        gpu(crate::gpu::unary).in_place(&[(0, 0)]),
+    ],
 };

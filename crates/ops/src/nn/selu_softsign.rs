@@ -1,7 +1,7 @@
 //! Softsign, SoftsignGrad, Selu, SeluGrad.
 
 use smallvec::smallvec;
-use thalweg_device::{Kernel, KernelError, Op, cpu};
+use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
 use thalweg_tensor::DType;
@@ -35,8 +35,8 @@ macro_rules! unary_kernels {
         const KERNELS: &[Kernel] = &[cpu(|p| {
         computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow($f(x.widen())))), else
                 Err(KernelError::DType(p.dtype(0))))
-        })
-        .in_place(&[(0, 0)])];
+                                })
+                                .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])];
         KERNELS
     }};
 }
@@ -48,7 +48,7 @@ macro_rules! binary_kernels {
             computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow($f(x.widen(), y.widen())))), else
                 Err(KernelError::DType(p.dtype(0))))
         })
-        .in_place(&[(0, 0), (1, 0)])];
+        .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])];
         KERNELS
     }};
 }

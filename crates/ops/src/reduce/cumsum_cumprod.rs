@@ -2,7 +2,8 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::gpu::Launches;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{
     Arg, AttrDef, Gradient, InputGradients, arg, bool_attr, type_attr, type_attr_or,
@@ -101,6 +102,14 @@ fn scan<T: Element>(
     }))
 }
 
+fn scan_on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let dims = p.dims(0);
+    let axis = p.ints(1)?.first().copied().unwrap_or(0);
+    let axis = resolve_axis(axis, dims.len()).ok_or(KernelError::Argument("an axis"))?;
+    let inner = dims[axis + 1..].iter().product();
+    Ok(crate::gpu::scan(p, [dims[axis], inner]))
+}
+
 /// Cumulative sums.
 pub(crate) static CUMSUM: Op = Op {
     def: OpDef {
@@ -109,12 +118,15 @@ pub(crate) static CUMSUM: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(scan_like(g, "Cumsum", g.grad(), true))]),
         ..SCAN
     },
-    kernels: &[cpu(|p| {
-        widened_ints(p, &[0], &[0], &|p| {
-            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64 C128], T => scan::<T>(p, T::ZERO, T::add), else
+    kernels: &[
+        cpu(|p| {
+            widened_ints(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64 C128], T => scan::<T>(p, T::ZERO, T::add), else
                 Err(KernelError::DType(p.dtype(0))))
-        })
-    })],
+            })
+        }),
+        gpu(scan_on_gpu).only(&[("T", DType::NUMBERS)]),
+    ],
 };
 
 /// Cumulative products.
@@ -131,12 +143,15 @@ pub(crate) static CUMPROD: Op = Op {
         }),
         ..SCAN
     },
-    kernels: &[cpu(|p| {
-        widened_ints(p, &[0], &[0], &|p| {
-            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64 C128], T => scan::<T>(p, T::ONE, T::mul), else
+    kernels: &[
+        cpu(|p| {
+            widened_ints(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64 C128], T => scan::<T>(p, T::ONE, T::mul), else
                 Err(KernelError::DType(p.dtype(0))))
-        })
-    })],
+            })
+        }),
+        gpu(scan_on_gpu).only(&[("T", DType::NUMBERS)]),
+    ],
 };
 
 /// Cumulative logarithms of sums of exponentials.

@@ -1,7 +1,8 @@
 //! ResourceGather, ResourceGatherNd: slices of a variable, without a read of the rest.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::gpu::{Arg, Launches};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::{
     Effect, Gradient, InputGradients, arg, arg_of, bool_attr, int_attr, type_attr,
@@ -14,6 +15,7 @@ use super::row_indices::RowIndices;
 use super::scatter_nd::split_by_index;
 use super::var_handle::expect_dtype;
 use crate::array::index::of_slices;
+use crate::gpu::{BadIndices, IndexedRows};
 use crate::support::constants::ints;
 use crate::support::widened::as_uints;
 
@@ -91,6 +93,26 @@ fn gather(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }))
 }
 
+fn gather_on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let (variable, own) = (p.dims(0), p.dims(1));
+    let batch = batch_dims(p.node.attrs.int("batch_dims"), own.len());
+    let batch = batch.filter(|&b| b < variable.len());
+    let batch = batch.ok_or(KernelError::Argument("shared dimensions"))?;
+    let sizes = [
+        elements(&own[..batch]),
+        1,
+        variable[batch],
+        elements(&variable[batch + 1..]),
+        elements(&own[batch..]),
+    ];
+    crate::gpu::gather_of(p, (Arg::Variable(0), dtype(p)), sizes)
+}
+
+fn gather_nd_on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let rows = IndexedRows::of(1, p.dims(1), p.dims(0), BadIndices::of(p))?;
+    rows.gathered(p, Arg::Variable(0))
+}
+
 fn shape_mismatch(found: &Shape) -> KernelError {
     KernelError::Invalid(format!(
         "the variable has shape {found}, which the step was not planned for"
@@ -118,7 +140,10 @@ pub(crate) static GATHER: Op = Op {
         effect: Effect::Read,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| as_uints(p, &[], &[0], &gather)).only(&[("dtype", DType::PLAIN)])],
+    kernels: &[
+        cpu(|p| as_uints(p, &[], &[0], &gather)).only(&[("dtype", DType::PLAIN)]),
+        gpu(gather_on_gpu).only(&[("dtype", DType::PLAIN)]),
+    ],
 };
 
 fn dtype(p: &Prepare<'_>) -> DType {
@@ -223,7 +248,10 @@ pub(crate) static GATHER_ND: Op = Op {
         effect: Effect::Read,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| as_uints(p, &[], &[0], &gather_nd)).only(&[("dtype", DType::PLAIN)])],
+    kernels: &[
+        cpu(|p| as_uints(p, &[], &[0], &gather_nd)).only(&[("dtype", DType::PLAIN)]),
+        gpu(gather_nd_on_gpu).only(&[("dtype", DType::PLAIN)]),
+    ],
 };
 
 /// The dimensions that a row of the indices addresses are flattened into one, and the row into a single index;

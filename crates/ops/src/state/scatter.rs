@@ -1,7 +1,7 @@
 //! ResourceScatterUpdate, ResourceScatterAdd, ResourceScatterSub, ResourceScatterMul, ResourceScatterDiv,
 //! ResourceScatterMin, ResourceScatterMax, and the variants on references: updates of rows of a variable.
 
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
@@ -184,7 +184,10 @@ pub(crate) static UPDATE: Op = Op {
         "Replaces the rows of a variable at the given indices.",
         ANY_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Update)).only(&[("dtype", DType::PLAIN)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Update)).only(&[("dtype", DType::PLAIN)]),
+        gpu(|p| crate::gpu::scatter(p, "UpdateRows")).only(&[("dtype", DType::PLAIN)]),
+    ],
 };
 
 /// [`UPDATE`] on a reference.
@@ -200,7 +203,10 @@ pub(crate) static ADD: Op = Op {
         "Adds to the rows of a variable at the given indices.",
         NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Add)).only(&[("dtype", DType::ALL_NUMBERS)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Add)).only(&[("dtype", DType::ALL_NUMBERS)]),
+        gpu(|p| crate::gpu::scatter(p, "AddRows")).only(&[("dtype", DType::NUMBERS)]),
+    ],
 };
 
 /// [`ADD`] on a reference.
@@ -216,7 +222,10 @@ pub(crate) static SUB: Op = Op {
         "Subtracts from the rows of a variable at the given indices.",
         NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("dtype", DType::ALL_NUMBERS)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("dtype", DType::ALL_NUMBERS)]),
+        gpu(|p| crate::gpu::scatter(p, "SubRows")).only(&[("dtype", DType::NUMBERS)]),
+    ],
 };
 
 /// [`SUB`] on a reference.
@@ -232,7 +241,10 @@ pub(crate) static MUL: Op = Op {
         "Multiplies the rows of a variable at the given indices.",
         NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Mul)).only(&[("dtype", DType::ALL_NUMBERS)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Mul)).only(&[("dtype", DType::ALL_NUMBERS)]),
+        gpu(|p| crate::gpu::scatter(p, "MulRows")).only(&[("dtype", DType::NUMBERS)]),
+    ],
 };
 
 /// [`MUL`] on a reference.
@@ -248,7 +260,10 @@ pub(crate) static DIV: Op = Op {
         "Divides the rows of a variable at the given indices; integers are rounded towards zero.",
         NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Div)).only(&[("dtype", DType::ALL_NUMBERS)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Div)).only(&[("dtype", DType::ALL_NUMBERS)]),
+        gpu(|p| crate::gpu::scatter(p, "DivRows")).only(&[("dtype", DType::FLOATS)]),
+    ],
 };
 
 /// [`DIV`] on a reference.
@@ -264,7 +279,10 @@ pub(crate) static MIN: Op = Op {
         "Sets the rows of a variable at the given indices to the minimum of their values and the updates.",
         REAL_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Min)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Min)).only(&[("dtype", DType::NUMBERS)]),
+        gpu(|p| crate::gpu::scatter(p, "MinRows")).only(&[("dtype", DType::NUMBERS)]),
+    ],
 };
 
 /// [`MIN`] on a reference.
@@ -280,7 +298,10 @@ pub(crate) static MAX: Op = Op {
         "Sets the rows of a variable at the given indices to the maximum of their values and the updates.",
         REAL_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Max)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Max)).only(&[("dtype", DType::NUMBERS)]),
+        gpu(|p| crate::gpu::scatter(p, "MaxRows")).only(&[("dtype", DType::NUMBERS)]),
+    ],
 };
 
 /// [`MAX`] on a reference.

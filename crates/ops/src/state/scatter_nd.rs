@@ -1,7 +1,7 @@
 //! ResourceScatterNdUpdate, ResourceScatterNdAdd, ResourceScatterNdSub, ResourceScatterNdMin, ResourceScatterNdMax,
 //! and the variants on references: updates of elements or slices of a variable, by indices in its first dimensions.
 
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
@@ -219,7 +219,10 @@ pub(crate) static UPDATE: Op = Op {
         "ResourceScatterNdUpdate",
         "Replaces the slices of a variable at the given indices.",
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Update)).only(&[("T", DType::PLAIN)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Update)).only(&[("T", DType::PLAIN)]),
+        gpu(|p| crate::gpu::scatter_nd_variable(p, "UpdateRows")).only(&[("T", DType::PLAIN)]),
+    ],
 };
 
 /// [`UPDATE`] on a reference.
@@ -234,7 +237,10 @@ pub(crate) static ADD: Op = Op {
         "ResourceScatterNdAdd",
         "Adds to the slices of a variable at the given indices.",
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Add)).only(&[("T", DType::ALL_NUMBERS)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Add)).only(&[("T", DType::ALL_NUMBERS)]),
+        gpu(|p| crate::gpu::scatter_nd_variable(p, "AddRows")).only(&[("T", DType::NUMBERS)]),
+    ],
 };
 
 /// [`ADD`] on a reference.
@@ -249,7 +255,10 @@ pub(crate) static SUB: Op = Op {
         "ResourceScatterNdSub",
         "Subtracts from the slices of a variable at the given indices.",
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("T", DType::ALL_NUMBERS)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("T", DType::ALL_NUMBERS)]),
+        gpu(|p| crate::gpu::scatter_nd_variable(p, "SubRows")).only(&[("T", DType::NUMBERS)]),
+    ],
 };
 
 /// [`SUB`] on a reference.
@@ -264,7 +273,10 @@ pub(crate) static MIN: Op = Op {
         "ResourceScatterNdMin",
         "Sets the slices of a variable at the given indices to the minimum of their values and the updates.",
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Min)).only(&[("T", DType::NUMBERS)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Min)).only(&[("T", DType::NUMBERS)]),
+        gpu(|p| crate::gpu::scatter_nd_variable(p, "MinRows")).only(&[("T", DType::NUMBERS)]),
+    ],
 };
 
 /// [`MIN`] on a reference.
@@ -279,7 +291,10 @@ pub(crate) static MAX: Op = Op {
         "ResourceScatterNdMax",
         "Sets the slices of a variable at the given indices to the maximum of their values and the updates.",
     ),
-    kernels: &[cpu(|p| prepare(p, UpdateKind::Max)).only(&[("T", DType::NUMBERS)])],
+    kernels: &[
+        cpu(|p| prepare(p, UpdateKind::Max)).only(&[("T", DType::NUMBERS)]),
+        gpu(|p| crate::gpu::scatter_nd_variable(p, "MaxRows")).only(&[("T", DType::NUMBERS)]),
+    ],
 };
 
 /// [`MAX`] on a reference.

@@ -48,7 +48,10 @@ pub(crate) static SPARSE_ADADELTA: Op = Op {
         ],
         SPARSE,
     ),
-    kernels: &[cpu(adadelta).only(FLOATS)],
+    kernels: &[
+        cpu(adadelta).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyAdadelta")).only(FLOATS),
+    ],
 };
 
 fn adadelta(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

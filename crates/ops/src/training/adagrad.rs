@@ -35,7 +35,10 @@ pub(crate) static SPARSE_ADAGRAD: Op = Op {
         &[var("var"), var("accum"), t("lr"), t("grad"), INDICES],
         SPARSE_SLOTS,
     ),
-    kernels: &[cpu(adagrad).only(FLOATS)],
+    kernels: &[
+        cpu(adagrad).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyAdagrad")).only(FLOATS),
+    ],
 };
 
 fn adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -79,7 +82,10 @@ pub(crate) static SPARSE_ADAGRAD_V2: Op = Op {
         ],
         SPARSE_SLOTS,
     ),
-    kernels: &[cpu(adagrad_v2).only(FLOATS)],
+    kernels: &[
+        cpu(adagrad_v2).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyAdagradV2")).only(FLOATS),
+    ],
 };
 
 fn adagrad_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -131,7 +137,10 @@ pub(crate) static SPARSE_PROXIMAL_ADAGRAD: Op = Op {
         ],
         SPARSE,
     ),
-    kernels: &[cpu(proximal_adagrad).only(FLOATS)],
+    kernels: &[
+        cpu(proximal_adagrad).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyProximalAdagrad")).only(FLOATS),
+    ],
 };
 
 fn proximal_adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -188,7 +197,10 @@ pub(crate) static SPARSE_ADAGRAD_DA: Op = Op {
         ],
         SPARSE,
     ),
-    kernels: &[cpu(adagrad_da).only(FLOATS)],
+    kernels: &[
+        cpu(adagrad_da).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyAdagradDA")).only(FLOATS),
+    ],
 };
 
 fn adagrad_da(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

@@ -51,7 +51,10 @@ pub(crate) static SPARSE_FTRL: Op = Op {
         ],
         SPARSE_BY_LR,
     ),
-    kernels: &[cpu(ftrl).only(FLOATS)],
+    kernels: &[
+        cpu(ftrl).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyFtrl")).only(FLOATS),
+    ],
 };
 
 fn ftrl(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -109,7 +112,10 @@ pub(crate) static SPARSE_FTRL_V2: Op = Op {
         ],
         SPARSE_BY_LR,
     ),
-    kernels: &[cpu(ftrl_v2).only(FLOATS)],
+    kernels: &[
+        cpu(ftrl_v2).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyFtrlV2")).only(FLOATS),
+    ],
 };
 
 fn ftrl_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

@@ -61,7 +61,10 @@ pub(crate) static SPARSE_MOMENTUM: Op = Op {
         ],
         SPARSE_NESTEROV,
     ),
-    kernels: &[cpu(momentum).only(FLOATS)],
+    kernels: &[
+        cpu(momentum).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyMomentum")).only(FLOATS),
+    ],
 };
 
 fn momentum(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -113,7 +116,10 @@ pub(crate) static SPARSE_KERAS_MOMENTUM: Op = Op {
         ],
         SPARSE_NESTEROV,
     ),
-    kernels: &[cpu(keras_momentum).only(FLOATS)],
+    kernels: &[
+        cpu(keras_momentum).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyKerasMomentum")).only(FLOATS),
+    ],
 };
 
 fn keras_momentum(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -151,7 +157,10 @@ pub(crate) static SPARSE_PROXIMAL_GRADIENT_DESCENT: Op = Op {
         &[var("var"), t("alpha"), t("l1"), t("l2"), t("grad"), INDICES],
         SPARSE,
     ),
-    kernels: &[cpu(proximal_descent).only(FLOATS)],
+    kernels: &[
+        cpu(proximal_descent).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyProximalGradientDescent")).only(FLOATS),
+    ],
 };
 
 fn proximal_descent(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

@@ -51,7 +51,10 @@ pub(crate) static SPARSE_RMS_PROP: Op = Op {
         ],
         SPARSE,
     ),
-    kernels: &[cpu(rms_prop).only(FLOATS)],
+    kernels: &[
+        cpu(rms_prop).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyRMSProp")).only(FLOATS),
+    ],
 };
 
 const RATES: [&str; 4] = ["lr", "rho", "momentum", "epsilon"];
@@ -113,7 +116,10 @@ pub(crate) static SPARSE_CENTERED_RMS_PROP: Op = Op {
         ],
         SPARSE,
     ),
-    kernels: &[cpu(centered).only(FLOATS)],
+    kernels: &[
+        cpu(centered).only(FLOATS),
+        gpu(|p| crate::gpu::sparse_step(p, "ResourceApplyCenteredRMSProp")).only(FLOATS),
+    ],
 };
 
 fn centered(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

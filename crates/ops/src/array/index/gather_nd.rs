@@ -2,7 +2,8 @@
 
 use bytemuck::Pod;
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::gpu::Arg;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_tensor::DType;
@@ -41,6 +42,10 @@ pub(crate) static GATHER_ND: Op = Op {
     kernels: &[
         numbered_kernel!(GATHER_ND, "Tparams"),
         cpu(|p| with_i64_indices(p, &[1], &|p| by_size!(p.dtype(0), T => gather::<T>(p)))),
+        gpu(|p| {
+            let bad = crate::gpu::BadIndices::of(p);
+            crate::gpu::IndexedRows::of(1, p.dims(1), p.dims(0), bad)?.gathered(p, Arg::Input(0))
+        }),
     ],
 };
 

@@ -2,8 +2,9 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::number::Arithmetic;
+use thalweg_device::gpu::Launches;
 use thalweg_device::{
-    InOut, Kernel, KernelError, Op, Prepare, Prepared, TensorCx, cpu, cpu_tensors,
+    InOut, Kernel, KernelError, Op, Prepare, Prepared, TensorCx, cpu, cpu_tensors, gpu,
 };
 use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, type_attr};
 use thalweg_graph::{GradCx, InferError, OpDef, Output};
@@ -11,6 +12,7 @@ use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::index_nd::{INDICES, POLICY, SliceIndexer, expect_slices, with_policy};
+use crate::gpu::IndexedRows;
 use crate::support::gradient_nodes::shape_of;
 use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, ints_per_dim, invalid_value};
@@ -72,6 +74,7 @@ pub(crate) static SCATTER_ND: Op = Op {
                 })
             })
         }),
+        gpu(|p| scatter_on_gpu(p, "AddRows", [0, 1], None)).only(&[("T", REAL_OR_BOOL)]),
     ],
 };
 
@@ -216,18 +219,36 @@ fn updated<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared,
     }))
 }
 
+/// Floats, integers and bools.
+const REAL_OR_BOOL: &[DType] = &DType::joined::<13>(DType::NUMBERS, &[DType::Bool]);
+
+/// Launches that update slices: of zeros, or of an input, by indices and updates in these inputs.
+fn scatter_on_gpu(
+    p: &Prepare<'_>,
+    name: &'static str,
+    [indices, updates]: [usize; 2],
+    of: Option<usize>,
+) -> Result<Launches, KernelError> {
+    let bad = crate::gpu::BadIndices::of(p);
+    let rows = IndexedRows::of(indices, p.dims(indices), p.output_dims(0), bad)?;
+    crate::gpu::scatter_nd(p, name, (rows, updates), of)
+}
+
 /// Kernel that combines each element with its update.
 macro_rules! joining {
-    ($list:tt, $join:expr) => {{
-        const KERNELS: &[Kernel] = &[cpu(|p| {
-            with_i64_indices(p, &[1], &|p| {
-                widened_ints(p, &[0, 2], &[0], &|p| {
-                dispatch!(p.dtype(0), $list, T => updated::<T>(p, $join), else
-                        Err(KernelError::DType(p.dtype(0))))
+    ($list:tt, $join:expr, $rows:expr) => {{
+        const KERNELS: &[Kernel] = &[
+            cpu(|p| {
+                with_i64_indices(p, &[1], &|p| {
+                    widened_ints(p, &[0, 2], &[0], &|p| {
+                    dispatch!(p.dtype(0), $list, T => updated::<T>(p, $join), else
+                            Err(KernelError::DType(p.dtype(0))))
+                    })
                 })
             })
-        })
-        .in_place(&[(0, 0)])];
+            .in_place(&[(0, 0)]),
+            gpu(|p| scatter_on_gpu(p, $rows, [1, 2], Some(0))).only(&[("T", DType::NUMBERS)]),
+        ];
         KERNELS
     }};
 }
@@ -260,6 +281,7 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
             })
         })
         .in_place(&[(0, 0)]),
+        gpu(|p| scatter_on_gpu(p, "UpdateRows", [1, 2], Some(0))).only(&[("T", DType::PLAIN)]),
     ],
 };
 
@@ -277,7 +299,7 @@ pub(crate) static TENSOR_SCATTER_ADD: Op = Op {
         ALL_NUMBERS,
         Gradient::Rule(added_gradient),
     ),
-    kernels: joining!([F16 BF16 F32 F64 I64 U64 C128], T::add),
+    kernels: joining!([F16 BF16 F32 F64 I64 U64 C128], T::add, "AddRows"),
 };
 
 /// Adds to slices of a copy.
@@ -295,7 +317,7 @@ pub(crate) static SCATTER_ND_NON_ALIASING_ADD: Op = Op {
             Gradient::Rule(added_gradient),
         )
     },
-    kernels: joining!([F16 BF16 F32 F64 I64 U64 C128], T::add),
+    kernels: joining!([F16 BF16 F32 F64 I64 U64 C128], T::add, "AddRows"),
 };
 
 /// Subtracts from slices of a copy.
@@ -309,7 +331,7 @@ pub(crate) static TENSOR_SCATTER_SUB: Op = Op {
             smallvec![Some(g.grad()), None, Some(-updates)]
         }),
     ),
-    kernels: joining!([F16 BF16 F32 F64 I64 U64 C128], T::sub),
+    kernels: joining!([F16 BF16 F32 F64 I64 U64 C128], T::sub, "SubRows"),
 };
 
 /// Sends the gradient to the selected elements, in equal parts if several are equal.
@@ -341,7 +363,7 @@ pub(crate) static TENSOR_SCATTER_MAX: Op = Op {
         REAL,
         Gradient::Rule(extreme_gradient),
     ),
-    kernels: joining!([F16 BF16 F32 F64 I64 U64], |x, y| if x < y { y } else { x }),
+    kernels: joining!([F16 BF16 F32 F64 I64 U64], |x, y| if x < y { y } else { x }, "MaxRows"),
 };
 
 /// Minimum of a copy's slices and the updates.
@@ -352,5 +374,5 @@ pub(crate) static TENSOR_SCATTER_MIN: Op = Op {
         REAL,
         Gradient::Rule(extreme_gradient),
     ),
-    kernels: joining!([F16 BF16 F32 F64 I64 U64], |x, y| if y < x { y } else { x }),
+    kernels: joining!([F16 BF16 F32 F64 I64 U64], |x, y| if y < x { y } else { x }, "MinRows"),
 };

@@ -1,7 +1,8 @@
 //! MatrixBandPart, Diag, DiagPart.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::gpu::Launches;
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr, type_attr_or};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
@@ -50,6 +51,16 @@ const BAND_PART: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
+fn band_part_on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let one = |i: usize| Ok::<_, KernelError>(p.ints(i)?.first().copied().unwrap_or(-1));
+    let &[.., rows, columns] = p.dims(0) else {
+        return Err(KernelError::Argument("a matrix"));
+    };
+    crate::gpu::band_part(p, [rows, columns], [one(1)?, one(2)?])
+}
+
+const BAND_PART_KERNELS: &[Kernel] = &[cpu(band_part), gpu(band_part_on_gpu)];
+
 fn band_part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let one = |i: usize| Ok::<_, KernelError>(p.ints(i)?.first().copied().unwrap_or(-1));
     let (lower, upper) = (one(1)?, one(2)?);
@@ -70,7 +81,7 @@ fn band_part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 /// The band of a matrix around its main diagonal; zeros elsewhere.
 pub(crate) static MATRIX_BAND_PART: Op = Op {
     def: BAND_PART,
-    kernels: &[cpu(band_part)],
+    kernels: BAND_PART_KERNELS,
 };
 
 /// The older name of [`MATRIX_BAND_PART`].
@@ -85,7 +96,7 @@ pub(crate) static BATCH_MATRIX_BAND_PART: Op = Op {
         attrs: &[type_attr("T", DType::PLAIN)],
         ..BAND_PART
     },
-    kernels: &[cpu(band_part)],
+    kernels: BAND_PART_KERNELS,
 };
 
 const ATTRS: &[AttrDef] = &[type_attr(

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
 use thalweg_cpu::parallel::Disjoint;
-use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, arg_of, attr, bool_attr, type_attr,
     type_attr_or,
@@ -108,17 +108,20 @@ fn top<T: Number, I: Element>(
     Ok(prepared.with_scratch(n.saturating_mul(4)))
 }
 
-const KERNELS: &[Kernel] = &[cpu(|p| {
-    let to = p.outputs.get(1).map_or(DType::I32, |o| o.dtype);
-    widened(p, &[0], &[0], &|p| {
-        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => match to {
+const KERNELS: &[Kernel] = &[
+    cpu(|p| {
+        let to = p.outputs.get(1).map_or(DType::I32, |o| o.dtype);
+        widened(p, &[0], &[0], &|p| {
+            dispatch!(p.dtype(0), [F32 F64 I64 U64], T => match to {
         DType::I32 => top::<T, i32>(p, |i| i as i32),
         DType::I64 => top::<T, i64>(p, i64::from),
         DType::I16 => top::<T, i16>(p, |i| i as i16),
         other => Err(KernelError::DType(other)),
     }, else Err(KernelError::DType(p.dtype(0))))
-    })
-})];
+        })
+    }),
+    gpu(|p| Ok(crate::gpu::top_k(p))),
+];
 
 /// Scatters the gradient of each value to its source.
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
@@ -228,6 +231,14 @@ fn in_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// `k`: input 2, or an attribute.
+fn top_of(p: &Prepare<'_>) -> Result<i64, KernelError> {
+    match p.inputs.len() > 2 {
+        true => Ok(p.ints(2)?.first().copied().unwrap_or(0)),
+        false => Ok(p.node.attrs.int("k")),
+    }
+}
+
 fn in_top(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     match p.dtype(1) {
         DType::I32 => in_top_by::<i32>(p),
@@ -238,10 +249,7 @@ fn in_top(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 
 fn in_top_by<I: Element + Into<i64>>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let columns = p.dims(0).last().copied().unwrap_or(0);
-    let k = match p.inputs.len() > 2 {
-        true => p.ints(2)?.first().copied().unwrap_or(0),
-        false => p.node.attrs.int("k"),
-    };
+    let k = top_of(p)?;
     Ok(Prepared::new(p.inputs[0].elements() * 2, move |cx| {
         let (x, targets) = (cx.input::<f32>(0)?, cx.input::<I>(1)?);
         for (row, out) in cx.output::<bool>(0)?.iter_mut().enumerate() {
@@ -275,7 +283,10 @@ pub(crate) static IN_TOP_K: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(in_top)],
+    kernels: &[
+        cpu(in_top),
+        gpu(|p| Ok(crate::gpu::in_top_k(p, top_of(p)?))),
+    ],
 };
 
 /// `true` for each target that is among the top `k`; `k` is an input.
@@ -294,5 +305,8 @@ pub(crate) static IN_TOP_K_V2: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(in_top)],
+    kernels: &[
+        cpu(in_top),
+        gpu(|p| Ok(crate::gpu::in_top_k(p, top_of(p)?))),
+    ],
 };

@@ -40,9 +40,13 @@ impl GpuBuilder<'_> {
         launches: thalweg_device::kernel::LaunchFn,
     ) -> Result<(), SessionError> {
         let graph = self.graph;
+        // A handle has the dimensions of its variable.
         let operand = |f: &Fact| Operand {
             dtype: f.dtype,
-            dims: f.shape.to_dims().unwrap_or_default(),
+            dims: match &f.variable {
+                Some((_, shape)) => shape.to_dims().unwrap_or_default(),
+                None => f.shape.to_dims().unwrap_or_default(),
+            },
             value: f.value.clone(),
         };
         let inputs: SmallVec<[Operand; 4]> = node
