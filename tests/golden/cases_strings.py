@@ -106,9 +106,11 @@ def as_string(s):
 def numbers(s):
     """Text as numbers."""
     floats = text("1.5", " 2 ", "+3", "-4e3", "nan", "-INF", "infinity", "1e400", "1e-50", "1.", ".5", "0.1")
+    hexadecimal = text("0x1A", "-0X1a", " +0x1.8p1 ", "0x.8", "0x1p-1074", "0x1.fffffffffffff8", "0x1.000001", "0x1p2000")
     whole = text("1", " 2 ", "+3", "0", "2147483647")
     for name in ("f32", "f64"):
         s.case("StringToNumber", name, string_tensor=floats, out_type=ANY[name], tol=None, audit=False)
+        s.case("StringToNumber", f"hexadecimal_{name}", string_tensor=hexadecimal, out_type=ANY[name], tol=None, audit=False)
     for name in ("i32", "i64"):
         words = np.append(whole, "-2147483648")
         s.case("StringToNumber", name, string_tensor=words, out_type=ANY[name], audit=False)

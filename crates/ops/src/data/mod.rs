@@ -8,7 +8,9 @@ mod cache;
 mod cache_file;
 mod columns;
 mod csv;
-mod dataset;
+mod csv_dataset;
+mod csv_records;
+pub(crate) mod dataset;
 mod decompress;
 mod experimental;
 mod features;
@@ -51,6 +53,8 @@ pub(crate) static OPS: &[&Op] = &[
     &file_datasets::TF_RECORD,
     &file_datasets::TF_RECORD_V2,
     &file_datasets::TEXT_LINE,
+    &csv_dataset::CSV,
+    &csv_dataset::CSV_V2,
     &file_datasets::FIXED_LENGTH,
     &file_datasets::FIXED_LENGTH_V2,
     &file_datasets::MATCHING_FILES,
@@ -66,6 +70,7 @@ pub(crate) static OPS: &[&Op] = &[
     &interleave::PARALLEL_INTERLEAVE_V2,
     &interleave::PARALLEL_INTERLEAVE_V3,
     &interleave::PARALLEL_INTERLEAVE_V4,
+    &interleave::LEGACY_PARALLEL_INTERLEAVE_V2,
     &order::TAKE,
     &order::SKIP,
     &order::SHARD,
@@ -138,6 +143,7 @@ pub(crate) static OPS: &[&Op] = &[
     &experimental::UNBATCH,
     &experimental::MAP_AND_BATCH,
     &experimental::MATCHING_FILES,
+    &experimental::CSV,
     &experimental::PARALLEL_INTERLEAVE,
     &experimental::CARDINALITY,
     &experimental::GET_DEVICE,
