@@ -330,6 +330,7 @@ const WITHOUT_GRADIENT: &[(&str, &str)] = &[
     ("LoopCond", FILES),
     ("Case", FILES),
     ("StatelessCase", FILES),
+    ("RemoteCall", "TensorFlow has none"),
     ("IgammaGradA", "TensorFlow has none either"),
     ("RandomGammaGrad", "TensorFlow has none"),
     ("TensorArrayV3", ARRAYS),
