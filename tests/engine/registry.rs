@@ -139,8 +139,8 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("MergeV2Checkpoints", NEEDS_FILES),
     ("Save", NO_KERNEL),
     ("SaveSlices", NO_KERNEL),
-    ("Restore", NO_KERNEL),
-    ("RestoreSlice", NO_KERNEL),
+    ("Restore", NEEDS_FILES),
+    ("RestoreSlice", NEEDS_FILES),
     (
         "DestroyResourceOp",
         "it leaves no value to compare: tests/engine/ops_by_hand.rs runs it",

@@ -29,7 +29,7 @@ mod padded_raw;
 mod parse_example;
 mod parse_sequence;
 mod pass_through;
-mod patterns;
+pub(crate) mod patterns;
 mod reader_references;
 mod readers;
 mod reduce;
