@@ -62,6 +62,7 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("OptimizeDatasetV2", BESIDE_ANOTHER),
     ("GeneratorDataset", "tests/engine/input runs it"),
     ("WriteFile", "tests/engine/input runs it"),
+    ("RecordInput", "tests/engine/input runs it"),
     ("GenerateVocabRemapping", READS_FILES),
     ("LoadAndRemapMatrix", READS_FILES),
     (

@@ -21,6 +21,7 @@ mod immutable_const;
 mod interleave;
 mod iterator;
 mod iterator_ops;
+mod json_example;
 mod mixing;
 mod order;
 pub(crate) mod packed_tensors;
@@ -32,6 +33,7 @@ mod pass_through;
 pub(crate) mod patterns;
 mod reader_references;
 mod readers;
+mod record_input;
 mod reduce;
 mod selection;
 pub(crate) mod serialized_tensors;
@@ -177,6 +179,7 @@ pub(crate) static OPS: &[&Op] = &[
     &parse_sequence::PARSE_SEQUENCE_V2,
     &parse_sequence::PARSE_SINGLE_SEQUENCE,
     &csv::DECODE_CSV,
+    &json_example::DECODE_JSON_EXAMPLE,
     &padded_raw::DECODE_PADDED_RAW,
     &decompress::DECODE_COMPRESSED,
     &serialized_tensors::PARSE_TENSOR,
@@ -196,6 +199,7 @@ pub(crate) static OPS: &[&Op] = &[
     &reader_references::NUM_RECORDS,
     &reader_references::NUM_FILES,
     &reader_references::RESET,
+    &record_input::RECORD_INPUT,
     &readers::READ,
     &readers::READ_UP_TO,
     &readers::NUM_RECORDS,

@@ -1,7 +1,7 @@
 //! ResourceGather, ResourceGatherNd: slices of a variable, without a read of the rest.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, cpu_tensors};
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::{
     Effect, Gradient, InputGradients, arg, arg_of, bool_attr, int_attr, type_attr,
@@ -12,13 +12,14 @@ use thalweg_tensor::{DType, Shape};
 
 use super::row_indices::RowIndices;
 use super::scatter_nd::split_by_index;
+use super::string_slices;
 use super::var_handle::expect_dtype;
 use crate::array::index::of_slices;
 use crate::support::constants::ints;
 use crate::support::widened::as_uints;
 
 /// Number of dimensions that the variable and indices of `rank` share.
-fn batch_dims(requested: i64, rank: usize) -> Option<usize> {
+pub(super) fn batch_dims(requested: i64, rank: usize) -> Option<usize> {
     let dims = match requested < 0 {
         true => requested.checked_add(i64::try_from(rank).ok()?)?,
         false => requested,
@@ -91,7 +92,7 @@ fn gather(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }))
 }
 
-fn shape_mismatch(found: &Shape) -> KernelError {
+pub(super) fn shape_mismatch(found: &Shape) -> KernelError {
     KernelError::Invalid(format!(
         "the variable has shape {found}, which the step was not planned for"
     ))
@@ -118,7 +119,11 @@ pub(crate) static GATHER: Op = Op {
         effect: Effect::Read,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| as_uints(p, &[], &[0], &gather)).only(&[("dtype", DType::PLAIN)])],
+    kernels: &[
+        cpu(|p| as_uints(p, &[], &[0], &gather)).only(&[("dtype", DType::PLAIN)]),
+        cpu_tensors(string_slices::gather)
+            .only(&[("dtype", &[DType::String, DType::Variant, DType::Resource])]),
+    ],
 };
 
 fn dtype(p: &Prepare<'_>) -> DType {

@@ -22,6 +22,7 @@ mod unicode;
 
 use thalweg_device::Op;
 
+pub(crate) use base64::decode as decode_base64;
 pub(crate) use farm_hash::fingerprint;
 pub(crate) use hash::{joined_fingerprints, murmur, sip_hash};
 pub(crate) use numbers::{FromText, parse};
