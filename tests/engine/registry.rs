@@ -12,6 +12,7 @@ const READS_FILES: &str =
 const BESIDE_ANOTHER: &str = "another op with the same kernel has the cases";
 const IMAGE_FILES: &str =
     "the bytes or pixels depend on the codec: tests/engine/image_files.rs compares them";
+const FIRST_FORMAT: &str = "it reads files: tests/engine/first_checkpoints.rs runs it";
 const NO_KERNEL: &str = "it is there so that graphs can be read, and has no kernel yet";
 
 const RANKS: &str = "it takes several sessions: crates/session/tests/collectives runs it";
@@ -140,8 +141,8 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("MergeV2Checkpoints", NEEDS_FILES),
     ("Save", NO_KERNEL),
     ("SaveSlices", NO_KERNEL),
-    ("Restore", NEEDS_FILES),
-    ("RestoreSlice", NEEDS_FILES),
+    ("Restore", FIRST_FORMAT),
+    ("RestoreSlice", FIRST_FORMAT),
     (
         "DestroyResourceOp",
         "it leaves no value to compare: tests/engine/ops_by_hand.rs runs it",
