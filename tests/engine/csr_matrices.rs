@@ -43,6 +43,23 @@ fn multiples_of_sparse_matrices_are_added() {
 }
 
 #[test]
+fn sparse_matrices_have_zeros_and_sums_as_other_variants_do() {
+    let g = Graph::new();
+    let sum = g.op("AddN").inputs([first(&g), second(&g), first(&g)]);
+    let expected = Tensor::from([[2.0f32, 4.0, 9.0], [6.0, 6.0, 0.0]]);
+    assert_eq!(run(&g, dense(sum.output())).unwrap(), expected);
+    let zeros = g.op("ZerosLike").input(first(&g)).output();
+    let none = Tensor::zeros(DType::F32, &[2, 3]).unwrap();
+    assert_eq!(run(&g, dense(zeros)).unwrap(), none);
+    let entries = g.op("SparseMatrixNNZ").input(zeros).output();
+    assert_eq!(run(&g, entries).unwrap(), Tensor::scalar(0i32));
+    let other = matrix(&g, &[[0, 0]], &[1.0], [1, 1]);
+    let sum = g.op("AddN").inputs([first(&g), other]).output();
+    let error = run(&g, dense(sum)).unwrap_err();
+    assert!(error.contains("must have one shape"), "{error}");
+}
+
+#[test]
 fn a_sparse_matrix_is_multiplied_by_a_number_and_by_no_vector() {
     let g = Graph::new();
     let times = |b: Output<'_>| {

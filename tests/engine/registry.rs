@@ -12,6 +12,7 @@ const READS_FILES: &str =
 const BESIDE_ANOTHER: &str = "another op with the same kernel has the cases";
 const IMAGE_FILES: &str =
     "the bytes or pixels depend on the codec: tests/engine/image_files.rs compares them";
+const FIRST_FORMAT: &str = "it reads files: tests/engine/first_checkpoints.rs runs it";
 const NO_KERNEL: &str = "it is there so that graphs can be read, and has no kernel yet";
 
 const RANKS: &str = "it takes several sessions: crates/session/tests/collectives runs it";
@@ -42,6 +43,9 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("TFRecordDataset", READS_FILES),
     ("TFRecordDatasetV2", READS_FILES),
     ("TextLineDataset", READS_FILES),
+    ("CSVDataset", READS_FILES),
+    ("CSVDatasetV2", READS_FILES),
+    ("ExperimentalCSVDataset", BESIDE_ANOTHER),
     ("FixedLengthRecordDataset", READS_FILES),
     ("FixedLengthRecordDatasetV2", READS_FILES),
     ("MatchingFilesDataset", READS_FILES),
@@ -59,6 +63,7 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("OptimizeDatasetV2", BESIDE_ANOTHER),
     ("GeneratorDataset", "tests/engine/input runs it"),
     ("WriteFile", "tests/engine/input runs it"),
+    ("RecordInput", "tests/engine/input runs it"),
     ("GenerateVocabRemapping", READS_FILES),
     ("LoadAndRemapMatrix", READS_FILES),
     (
@@ -136,8 +141,8 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("MergeV2Checkpoints", NEEDS_FILES),
     ("Save", NO_KERNEL),
     ("SaveSlices", NO_KERNEL),
-    ("Restore", NO_KERNEL),
-    ("RestoreSlice", NO_KERNEL),
+    ("Restore", FIRST_FORMAT),
+    ("RestoreSlice", FIRST_FORMAT),
     (
         "DestroyResourceOp",
         "it leaves no value to compare: tests/engine/ops_by_hand.rs runs it",
@@ -327,6 +332,7 @@ const WITHOUT_GRADIENT: &[(&str, &str)] = &[
     ("LoopCond", FILES),
     ("Case", FILES),
     ("StatelessCase", FILES),
+    ("RemoteCall", "TensorFlow has none"),
     ("IgammaGradA", "TensorFlow has none either"),
     ("RandomGammaGrad", "TensorFlow has none"),
     ("TensorArrayV3", ARRAYS),

@@ -241,7 +241,7 @@ fn optionals_have_zeros_and_sums_whatever_they_hold() {
     for (other, why) in [
         (none, "one without cannot be added"),
         (pair, "of 1 and of 2 values"),
-        (list, "only lists, maps and optionals"),
+        (list, "only lists, maps, optionals and sparse matrices"),
     ] {
         let sum = g.op("AddN").inputs([inner, other]).output();
         let error = values_of(&g, sum, &[DType::F32]).unwrap_err();

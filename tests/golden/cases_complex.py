@@ -22,6 +22,7 @@ def add(s):
         variables(s, name, dtype)
         moves(s, name, dtype)
         decompositions(s, name, dtype)
+        tridiagonal(s, name, dtype)
         sparse(s, name, dtype)
     casts(s)
 
@@ -235,6 +236,23 @@ def decompositions(s, name, dtype):
         for full in (False, True):
             if not full or dims[-2] <= dims[-1]:
                 case("Qr", f"{dims_label(dims)}_{'full' if full else 'thin'}", input=rnd(dtype, dims), full_matrices=full)
+
+
+def tridiagonal(s, name, dtype):
+    """Systems and products of matrices that are given by their diagonals."""
+    tol = {"c64": (1e-4, 1e-4), "c128": (1e-10, 1e-10)}[name]
+    for batch, n, columns in (([], 1, 2), ([2], 5, 2), ([], 6, 3)):
+        label = f"{name}_{dims_label([*batch, n, columns])}"
+        rng = np.random.default_rng([n, columns])
+        parts = [np.round(rng.uniform(-1, 1, [*batch, 3, n]), 2) for _ in range(2)]
+        rhs, diagonals = rnd(dtype, [*batch, n, columns]), (parts[0] + 1j * parts[1]).astype(dtype)
+        strong = diagonals + np.array([[0], [9], [0]], dtype)
+        for kind, how in (("thomas", {"partial_pivoting": False}), ("pivoting", {}), ("perturbed", {"perturb_singular": True})):
+            s.case("TridiagonalSolve", f"{label}_{kind}", diagonals=strong, rhs=rhs, tol=tol, audit=False, **how)
+        weak = diagonals * np.array([[1], [0.1], [1.5]], dtype)
+        s.case("TridiagonalSolve", f"{label}_weak", diagonals=weak, rhs=rhs, tol=(tol[0] * 10, tol[1] * 10), audit=False)
+        rows = {k: rnd(dtype, [*batch, 1, n]) for k in ("superdiag", "maindiag", "subdiag")}
+        s.case("TridiagonalMatMul", label, rhs=rhs, tol=tol, audit=False, **rows)
 
 
 def roots(s):

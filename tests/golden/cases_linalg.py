@@ -88,6 +88,10 @@ def add_systems(s, name):
         matrix = singular.astype(ANY[name])
         s.case("MatrixDeterminant", f"{name}_singular_{len(matrix)}", input=matrix, tol=tol)
         s.case("LogMatrixDeterminant", f"{name}_singular_{len(matrix)}", input=matrix, tol=tol)
+    infinite = ([[np.inf, 0], [0, 1]], [[np.inf, 1], [1, 1]], [[-np.inf]], [[1, np.inf], [0, 1]], [[np.inf, 0], [0, 0]], [[np.nan, 0], [0, 1]])
+    for number, matrix in enumerate(infinite):
+        for op in ("MatrixDeterminant", "LogMatrixDeterminant"):
+            s.case(op, f"{name}_infinite_{number}", input=np.array(matrix, ANY[name]), tol=tol, audit=False)
     zero_pivot = np.array([[1, 0], [1, 0]], ANY[name])
     s.case("MatrixTriangularSolve", f"{name}_zero_pivot", matrix=zero_pivot, rhs=np.ones([2, 1], ANY[name]), tol=tol)
     for a, b in PAIRS + BROADCAST:

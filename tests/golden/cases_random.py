@@ -60,6 +60,7 @@ def add(s):
                 seed=1,
                 seed2=2,
             )
+    bounded(s)
 
 
     halves(s)
@@ -250,6 +251,27 @@ def both_runs(s, op, label, **arguments):
 def normal_tolerance(dtype):
     """How far a normal number may be off."""
     return {f16: (2e-3, 1e-4), bf16: (1e-2, 1e-4), f32: (1e-5, 5e-6), f64: (1e-12, 2e-13)}[dtype]
+
+
+def bounded(s):
+    """Numbers of normal distributions between bounds: each sampler, one interval for all, and one for each row."""
+    for name, dtype in (("f32", f32), ("f64", f64)):
+        for label, dims, bounds in (
+            ("inside", [30], (1, 2, -3, 6)),
+            ("narrow", [30], (0, 1, 0.2, 0.5)),
+            ("tail", [30], (0, 1, 2, 9)),
+            ("low_tail", [4, 7], (0, 2, -np.inf, -5)),
+            ("above", [25], (1, 1, 0, np.inf)),
+            ("groups", [250], (0, 1, -2, 2)),
+            ("none", [0, 3], (0, 1, -2, 2)),
+            ("rows", [3, 5], ([0, 10, -10], [1, 2, 0.5], [-2, 9, -11], [2, 12, -9.5])),
+            ("some_rows", [2, 9], (0, [1, 3], -1, [2, 1])),
+        ):
+            names = ("means", "stdevs", "minvals", "maxvals")
+            parameters = {n: np.array(b, dtype) for n, b in zip(names, bounds)}
+            shape = np.array(dims, i32)
+            run = s.run("ParameterizedTruncatedNormal", f"{name}_{label}", parameters | {"shape": shape, "seed": 3, "seed2": 9}, runs=2)
+            s.record("ParameterizedTruncatedNormal", f"{name}_{label}", run, normal_tolerance(dtype))
 
 
 def stateful(s):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from inputs import rnd
+from inputs import Var, rnd
 from kinds import ANY
 from reference import f16, f32, f64, i32, i64, tf, u8
 
@@ -33,6 +33,31 @@ def add(s):
     serialized(s)
     unicode(s)
     ngrams(s)
+    json_examples(s)
+    variables(s)
+
+
+def variables(s):
+    """Slices of variables of strings."""
+    words = np.array([["a", "bc", ""], ["d", "e\0f", "g"], ["h", "i", "j"]], object)
+    for label, at in (("rows", [2, 0, 2]), ("one", 1), ("none", []), ("nested", [[0], [1]])):
+        s.case("ResourceGather", f"string_{label}", resource=Var(words), indices=np.array(at, i32), dtype=tf.string, audit=False)
+    s.case("ResourceGather", "string_batch", resource=Var(words), indices=np.array([2, 0, 1], i64), batch_dims=1, dtype=tf.string, audit=False)
+    for label, at, new in (
+        ("rows", [[2], [0], [2]], [["u", "v", "w"], ["", "x", "y"], ["l", "m", "n"]]),
+        ("elements", [[1, 1], [0, 2]], ["long word", ""]),
+        ("none", np.zeros([0, 1]), np.zeros([0, 3])),
+    ):
+        s.case("ResourceScatterNdUpdate", f"string_{label}", ref=Var(words), indices=np.array(at, i64), updates=np.array(new, object), audit=False)
+
+
+def json_examples(s):
+    """Examples from JSON, of byte strings: TensorFlow does not pack its numbers."""
+    feature = lambda content: '{"features":{"feature":{"a":%s}}}' % content
+    lists = ('{"bytesList":{"value":["aGk=","aGk","_-8=","+/8=",""]}}', '{"bytes_list":{"value":"eA=="}}', '{"bytesList":{"value":null}}')
+    s.case("DecodeJSONExample", "bytes", json_examples=text(*(feature(c) for c in lists)))
+    empty = [feature(c) for c in ("{}", '{"int64List":{}}', '{"floatList":{"value":[]}}', '{"bytesList":{"value":null}}')]
+    s.case("DecodeJSONExample", "empty", json_examples=text("{}", ' {"features":{}} ', '{"features":null}', '{"features":{"feature":{}}}', *empty))
 
 
 def plain(s):
@@ -106,9 +131,11 @@ def as_string(s):
 def numbers(s):
     """Text as numbers."""
     floats = text("1.5", " 2 ", "+3", "-4e3", "nan", "-INF", "infinity", "1e400", "1e-50", "1.", ".5", "0.1")
+    hexadecimal = text("0x1A", "-0X1a", " +0x1.8p1 ", "0x.8", "0x1p-1074", "0x1.fffffffffffff8", "0x1.000001", "0x1p2000")
     whole = text("1", " 2 ", "+3", "0", "2147483647")
     for name in ("f32", "f64"):
         s.case("StringToNumber", name, string_tensor=floats, out_type=ANY[name], tol=None, audit=False)
+        s.case("StringToNumber", f"hexadecimal_{name}", string_tensor=hexadecimal, out_type=ANY[name], tol=None, audit=False)
     for name in ("i32", "i64"):
         words = np.append(whole, "-2147483648")
         s.case("StringToNumber", name, string_tensor=words, out_type=ANY[name], audit=False)

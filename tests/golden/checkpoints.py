@@ -136,6 +136,29 @@ def saver(folder):
             keep.save(session, os.path.join(run, "model.ckpt"), global_step=step)
 
 
+def first_format(folder):
+    """TensorFlow's first format, one file of tensors, and two with slices of one."""
+    # TensorFlow has no others in this format.
+    dtypes = [d for d in DTYPES if d not in ("bfloat16", "uint32", "uint64")]
+    tensors = {"matrix/" + d: value(d, [3, 4], i) for i, d in enumerate(dtypes)}
+    tensors |= {"scalar": value("float32", []), "none": value("int32", [0, 2]), "matrix/string": strings([4, 3])}
+    with tf.Graph().as_default(), v1.Session() as session:
+
+        def save(name, names, slices, data):
+            arguments = {"tensor_names": names, "shapes_and_slices": slices}
+            session.run(tf.raw_ops.SaveSlices(filename=os.path.join(folder, name), data=[tf.constant(d) for d in data], **arguments))
+
+        save("first", list(tensors), [""] * len(tensors), list(tensors.values()))
+        tensors["rows"] = value("float32", [4, 3])
+        for shard in range(2):
+            rows = tensors["rows"][2 * shard : 2 * shard + 2]
+            slices = [f"4 3 {2 * shard},2:0,1", f"4 3 {2 * shard},2:1,2"]
+            save(f"first-parts-0000{shard}-of-00002", ["rows"] * 2, slices, [rows[:, :1], rows[:, 1:]])
+    lines = [expected("first-parts-?????-of-00002" if name == "rows" else "first", name, t) for name, t in tensors.items()]
+    with open(os.path.join(folder, "first.jsonl"), "w") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
 class Dense(tf.Module):
     def __init__(self, inputs, outputs, name):
         super().__init__(name=name)
@@ -175,7 +198,7 @@ def expected(prefix, name, tensor):
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     os.makedirs(FOLDER)
-    for make in (every_dtype, many, overlong, partitions, sharded, saver, objects):
+    for make in (every_dtype, many, overlong, partitions, sharded, saver, objects, first_format):
         make(FOLDER)
     for root, _, files in os.walk(FOLDER):
         for name in files:

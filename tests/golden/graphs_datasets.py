@@ -296,6 +296,8 @@ def versions(g):
     ahead = {"buffer_output_elements": i64(2), "prefetch_input_elements": i64(2)}
     ordered = {**turns, "cycle_length": i64(1), "sloppy": np.bool_(False)}
     steps(g, raw.ParallelInterleaveDataset(**ordered, **ahead), 10)
+    ordered = {**turns, "cycle_length": i64(2), "block_length": i64(3), "deterministic": "true"}
+    steps(g, raw.LegacyParallelInterleaveDatasetV2(**ordered, **ahead), 10)
 
     seeded = {"buffer_size": i64(3), "seed": i64(7), "seed2": i64(9), **KIND}
     steps(g, raw.ShuffleDatasetV3(input_dataset=numbers(6), seed_generator=raw.DummySeedGenerator(), **seeded), 6)

@@ -1,7 +1,7 @@
 """Golden graphs: functions, called by PartitionedCall and its like, and by nodes that have their name."""
 
 # Before all else of TensorFlow, as it sets it up.
-from reference import f32, tf, v1  # isort: skip
+from reference import f32, raw, tf, v1  # isort: skip
 
 import numpy as np
 from tensorflow.python.framework import function
@@ -128,3 +128,35 @@ def functions_legacy(g):
         feeds = {x: floats(f"legacy x {i}", [2, 2]), y: floats(f"legacy y {i}", [2, 2])}
         g.step(*both, z, *slope, *sums, feeds=feeds)
         g.step(caught, feeds=feeds)
+
+
+@golden("functions_remote")
+def functions_remote(g):
+    """Calls on a device that a constant names, or a fed string; of a variable there; on a device that does not exist."""
+    x = v1.placeholder(tf.float32, [2], name="x")
+    target = v1.placeholder(tf.string, [], name="target")
+    total = variable("total", [2], "resource", v1.zeros_initializer())
+
+    @function.Defun(tf.float32, func_name="Twice")
+    def twice(a):
+        return a * 2.0
+
+    @function.Defun(tf.resource, tf.float32, func_name="AddTo")
+    def add_to(handle, a):
+        raw.AssignAddVariableOp(resource=handle, value=a)
+        with tf.control_dependencies(tf.compat.v1.get_default_graph().get_operations()[-1:]):
+            return raw.ReadVariableOp(resource=handle, dtype=tf.float32)
+
+    call = lambda name, f, *args: raw.RemoteCall(target=name, args=list(args), Tout=[tf.float32], f=f)[0]
+    here, full = call("/cpu:0", twice, x), call("/job:localhost/replica:0/task:0/device:CPU:0", twice, x)
+    fed = call(target, twice, x)
+    added = call("/device:CPU:0", add_to, total.handle, x)
+    feeds = {x: floats("remote x", [2])}
+    g.init_variables()
+    g.step(here, full, feeds=feeds)
+    g.step(added, feeds=feeds)
+    g.step(added, feeds=feeds)
+    g.step(total.read_value())
+    g.step(fed, feeds={**feeds, target: np.array(b"/cpu:0", object)})
+    g.step(fed, feeds={**feeds, target: np.array(b"/device:GPU:7", object)}, fails=True)
+    g.step(fed, feeds={**feeds, target: np.array(b"nowhere", object)}, fails=True)

@@ -178,3 +178,32 @@ def takes(g, dataset, number):
     for _ in range(number):
         g.step(*parts)
     g.step(*parts, fails=True)
+
+
+@golden("json_examples")
+def json_examples(g):
+    """Examples from JSON, parsed: numbers as texts and as numbers, both names of fields, and texts that are none."""
+    x = v1.placeholder(tf.string, [None], name="x")
+    kinds = {"i": tf.int64, "f": tf.float32, "b": tf.string}
+    parsed = tf.io.parse_example(raw.DecodeJSONExample(json_examples=x), {k: tf.io.VarLenFeature(d) for k, d in kinds.items()})
+    fetched = [part for k in kinds for part in (parsed[k].indices, parsed[k].values, parsed[k].dense_shape)]
+    features = lambda content: ('{"features":{"feature":{%s}}}' % content).encode()
+    good = [
+        features('"i":{"int64List":{"value":["1",2,"-3",4.0,1e3,null]}},"f":{"float_list":{"value":[1.5,"2","Infinity",0.1,3e38]}}'),
+        features('"i":{"int64_list":{"value":["9223372036854775807",-9223372036854775808]}},"b":{"bytesList":{"value":["aGk="]}}'),
+        features('"f":{"floatList":{"value":5}},"i":{"int64List":{}}'),
+        b"{}",
+    ]
+    g.step(*fetched, feeds={x: np.array(good, object)})
+    lists = (
+        '{"int64List":{"value":[1.5]}}',
+        '{"int64List":{"value":["x"]}}',
+        '{"int64List":{"value":[9223372036854775808]}}',
+        '{"int64List":{"value":[true]}}',
+        '{"floatList":{"value":[1e39]}}',
+        '{"bytesList":{"value":["*"]}}',
+        '{"int64List":{"value":[1]},"floatList":{"value":[1]}}',
+        '{"other":1}',
+    )
+    for bad in (*(features(f'"i":{c}') for c in lists), b"[]", b"", b"{} x", b'{"unknown":1}'):
+        g.step(*fetched, feeds={x: np.array([bad], object)}, fails=True)

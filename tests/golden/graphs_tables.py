@@ -320,3 +320,28 @@ def in_loops(g):
     for key in (0, 1, 2, 7):
         g.step(last, choice, feeds={start: key})
     g.step(tf.map_fn(follow, tf.constant([3, 2, 8], tf.int64)))
+
+
+@golden("tables_of_datasets")
+def of_datasets(g):
+    """Tables that datasets fill, of each pair of dtypes; datasets without elements, and with two values of a key."""
+    inits, found = [], []
+    for number, (key, value) in enumerate(FIXED):
+        dataset = v1.data.Dataset.from_tensor_slices((some(key, 6), some(value, 6)))
+        table = raw.HashTableV2(key_dtype=key, value_dtype=value, shared_name=f"dataset {number}")
+        inits.append(raw.InitializeTableFromDataset(table_handle=table, dataset=dataset._variant_tensor))
+        found.append(raw.LookupTableFindV2(table_handle=table, keys=some(key, 9, 3), default_value=some(value, 1, 50)[0]))
+        found.append(raw.LookupTableSizeV2(table_handle=table))
+    g.step(*found, fails=True)
+    g.step(run=inits)
+    g.step(*found)
+    # A table that is filled stays as it is.
+    g.step(run=inits)
+    g.step(*found)
+    words = lambda keys, values: v1.data.Dataset.from_tensor_slices((tf.constant(keys, tf.string), tf.constant(values, tf.int64)))
+    for number, dataset in enumerate((words(["a"], [1]).take(0), words(["a", "a"], [1, 2]), words(["a", "a"], [3, 3]))):
+        table = raw.HashTableV2(key_dtype=tf.string, value_dtype=tf.int64, shared_name=f"conflict {number}")
+        init = raw.InitializeTableFromDataset(table_handle=table, dataset=dataset._variant_tensor)
+        size = raw.LookupTableSizeV2(table_handle=table)
+        g.step(run=init, fails=number < 2)
+        g.step(size)

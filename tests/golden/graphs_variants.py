@@ -91,6 +91,7 @@ def sparse_matrices(g):
             g.step(*plain([*parts, *arrays, counts, dense(again)]), feeds=given)
             turned = [raw.SparseMatrixTranspose(input=a, type=dtype, conjugate=c) for c in (False, True)]
             g.step(*plain([dense(t) for t in turned]), raw.SparseMatrixNNZ(sparse_matrix=turned[0]), feeds=given)
+            g.step(*plain([dense(raw.Conj(input=a))]), feeds=given)
             if dtype in (tf.float32, tf.complex128):
                 products(g, a, x, dtype, given)
 

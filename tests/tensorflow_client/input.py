@@ -153,6 +153,22 @@ def file_datasets(folder):
 
 
 @program
+def csv_datasets(folder):
+    """Records of a CSV file with a header, by selected columns, by all but some, and as batches of named columns."""
+    table = f"{folder}/table.csv"
+    kinds = [[-1], [0.5], [""]]
+    all_of = tf.data.experimental.CsvDataset(table, kinds, header=True)
+    some = tf.data.experimental.CsvDataset(table, kinds[::2], header=True, select_cols=[0, 2])
+    but = v1.data.experimental.CsvDataset(table, kinds[1:], header=True, select_cols=[1, 2])
+    excluded = tf.data.experimental.CsvDataset(table, kinds[1:2], header=True, exclude_cols=[0, 2])
+    batches = v1.data.experimental.make_csv_dataset(
+        [table, table], 2, column_defaults=kinds, num_epochs=1, shuffle=False, label_name="b"
+    )
+    both = tf.data.Dataset.zip((all_of, some, but, excluded, batches))
+    return tf.nest.flatten(v1.data.make_one_shot_iterator(both).get_next()), 3
+
+
+@program
 def whole_files(folder):
     """Names that match patterns, and the contents of a file."""
     found = v1.matching_files([f"{folder}/rec*", f"{folder}/table.c?v", f"{folder}/none*"])

@@ -40,7 +40,9 @@ mod table;
 mod weight_info;
 mod weights;
 
-pub use bundle::{BundleReader, BundleWriter, EntryInfo, EntryType, MergeOptions, SliceSpec};
+pub use bundle::{
+    BundleReader, BundleWriter, EntryInfo, EntryType, FirstReader, MergeOptions, SliceSpec,
+};
 pub use error::CheckpointError;
 pub use object_graph::VariableNames;
 pub use weight_info::WeightInfo;

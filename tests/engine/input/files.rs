@@ -418,3 +418,42 @@ fn records_of_one_length_may_overlap_and_may_have_gaps_in_packed_files_too() {
         }
     }
 }
+
+#[test]
+fn record_input_gives_each_record_once_in_each_pass() {
+    let folder = Folder::new("record_input");
+    let records: Vec<Vec<u8>> = (0..10u8).map(|i| vec![b'0' + i]).collect();
+    for (name, part) in ["part-0", "part-1"].iter().zip(records.chunks(5)) {
+        let part: Vec<&[u8]> = part.iter().map(|record| &record[..]).collect();
+        written(&folder, name, &record_file(&part));
+    }
+    written(&folder, "empty", &record_file(&[]));
+    let g = Graph::new();
+    let input = |pattern: &str, batch: i64| {
+        let node = g.op("RecordInput").attr("file_pattern", pattern);
+        let node = node
+            .attr("batch_size", batch)
+            .attr("file_buffer_size", 4i64);
+        node.attr("file_shuffle_shift_ratio", 0.5f32).output()
+    };
+    let batches = input(&folder.at("part-*"), 5);
+    let (none, empty) = (input(&folder.at("no*"), 1), input(&folder.at("empty"), 1));
+    let session = session(&folder, &g);
+    let mut orders = Vec::new();
+    for _ in 0..3 {
+        let mut pass = Vec::new();
+        for _ in 0..2 {
+            let batch = session.run::<Tensor>(batches, []).unwrap();
+            assert_eq!(batch.dims(), [5]);
+            pass.extend(batch.as_strings().unwrap().iter().map(|r| r.to_vec()));
+        }
+        orders.push(pass.clone());
+        pass.sort();
+        assert_eq!(pass, records);
+    }
+    assert!(orders[0] != orders[1] && orders[1] != orders[2]);
+    for (op, said) in [(none, "Found no files at"), (empty, "have no records")] {
+        let error = session.run::<Tensor>(op, []).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Input that graphs bring: what TensorFlow does not show, such as files that are refused, steps that are cancelled, and
 //! readers' counters.
 
+mod csv;
 mod datasets;
 mod files;
 mod strings;

@@ -28,6 +28,7 @@
 mod block;
 mod dtype;
 mod entry;
+mod first;
 mod index;
 mod keys;
 mod merge;
@@ -40,6 +41,7 @@ mod write;
 
 pub use dtype::EntryType;
 pub use entry::EntryInfo;
+pub use first::FirstReader;
 pub use merge::{MergeOptions, merge, merge_on};
 pub(crate) use paths::with_suffix;
 pub use paths::{data_path, index_path};

@@ -1,8 +1,10 @@
 //! Tridiagonal systems of linear equations, by elimination with and without pivoting (Golub and Van Loan, *Matrix
 //! Computations*, 4.3).
 
-use super::rows::{add_scaled, largest, two_rows};
-use crate::number::Wide;
+use thalweg_tensor::DType;
+
+use super::rows::{add_scaled, two_rows};
+use crate::number::Field;
 
 /// The way a tridiagonal system is solved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub enum Elimination {
 ///
 /// # Panics
 /// If a slice is shorter than that.
-pub fn solve_tridiagonal<T: Wide>(
+pub fn solve_tridiagonal<T: Field>(
     n: usize,
     columns: usize,
     diagonals: &[T],
@@ -40,7 +42,7 @@ pub fn solve_tridiagonal<T: Wide>(
     for i in 0..n {
         let last = i + 1 == n;
         let swap =
-            how != Elimination::Thomas && !last && Wide::abs(below[i + 1]) > Wide::abs(pivots[i]);
+            how != Elimination::Thomas && !last && below[i + 1].magnitude() > pivots[i].magnitude();
         if !last && swap {
             let factor = pivots[i] / below[i + 1];
             pivots[i] = below[i + 1];
@@ -76,9 +78,7 @@ pub fn solve_tridiagonal<T: Wide>(
             add_scaled(row, -second[i], &solved[columns..2 * columns]);
         }
         let pivot = match how {
-            Elimination::Perturbed => {
-                perturbed(pivots[i], T::EPSILON * largest_factor, largest(row))
-            }
+            Elimination::Perturbed => perturbed(pivots[i], largest_factor, largest(row)),
             _ => pivots[i],
         };
         row.iter_mut().for_each(|x| *x = *x / pivot);
@@ -86,20 +86,38 @@ pub fn solve_tridiagonal<T: Wide>(
     true
 }
 
-/// The pivot, moved away from zero in steps that grow from `by` until numbers of `size` can be divided by it (LAPACK's
-/// `lagts`).
-fn perturbed<T: Wide>(mut pivot: T, by: T, size: T) -> T {
-    let by = if by > T::MIN_NORMAL {
-        by
-    } else {
-        T::MIN_NORMAL
+/// The largest absolute value; NaN if there is one.
+fn largest<T: Field>(a: &[T]) -> f64 {
+    a.iter().fold(0.0, |largest, x| {
+        let x = x.magnitude();
+        match x > largest || x.is_nan() {
+            true => x,
+            false => largest,
+        }
+    })
+}
+
+/// The distance from 1 to the next larger number, and the smallest number that is not subnormal.
+fn limits<T: Field>() -> [f64; 2] {
+    match T::DTYPE.real() {
+        DType::F32 => [f32::EPSILON.into(), f32::MIN_POSITIVE.into()],
+        _ => [f64::EPSILON, f64::MIN_POSITIVE],
+    }
+}
+
+/// The pivot, moved away from zero in steps that grow until numbers of `size` can be divided by it (LAPACK's `lagts`).
+/// The first step is the rounding error of `largest_factor`.
+fn perturbed<T: Field>(mut pivot: T, largest_factor: f64, size: f64) -> T {
+    let [epsilon, least] = limits::<T>();
+    let by = (epsilon * largest_factor).max(least);
+    let mut by = if pivot.real() < 0.0 { -by } else { by };
+    let small = |pivot: T| {
+        let pivot = pivot.magnitude();
+        pivot < least || size * least > pivot && pivot < 1.0
     };
-    let mut by = if pivot < T::ZERO { -by } else { by };
-    while Wide::abs(pivot) < T::MIN_NORMAL
-        || size * T::MIN_NORMAL > Wide::abs(pivot) && Wide::abs(pivot) < T::ONE
-    {
-        pivot = pivot + by;
-        by = by + by;
+    while small(pivot) {
+        pivot = pivot + T::from_real(by);
+        by += by;
     }
     pivot
 }
@@ -109,7 +127,7 @@ fn perturbed<T: Wide>(mut pivot: T, by: T, size: T) -> T {
 ///
 /// # Panics
 /// If a slice is shorter than that.
-pub fn multiply_tridiagonal<T: Wide>(
+pub fn multiply_tridiagonal<T: Field>(
     n: usize,
     columns: usize,
     [above, main, below]: [&[T]; 3],

@@ -38,6 +38,12 @@ impl ExampleWriter {
         self
     }
 
+    /// Adds a feature without a list.
+    pub fn empty(mut self, key: impl Into<String>) -> ExampleWriter {
+        self.features.insert(key.into(), Vec::new());
+        self
+    }
+
     /// The record.
     pub fn finish(&self) -> Vec<u8> {
         in_field(1, &map(&self.features))
@@ -125,14 +131,22 @@ fn bytes_feature<B: AsRef<[u8]>>(values: impl IntoIterator<Item = B>) -> Vec<u8>
 
 fn floats_feature(values: &[f32]) -> Vec<u8> {
     let packed: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    in_field(2, &in_field(1, &packed))
+    in_field(2, &packed_field(&packed))
 }
 
 fn ints_feature(values: &[i64]) -> Vec<u8> {
     let mut packed = Vec::new();
     let values = values.iter();
     values.for_each(|&value| put_varint(&mut packed, value as u64));
-    in_field(3, &in_field(1, &packed))
+    in_field(3, &packed_field(&packed))
+}
+
+/// A list of packed numbers; of none there is no field.
+fn packed_field(packed: &[u8]) -> Vec<u8> {
+    match packed.is_empty() {
+        true => Vec::new(),
+        false => in_field(1, packed),
+    }
 }
 
 /// A message with a map from strings to messages as its field 1.

@@ -9,6 +9,7 @@ use super::error::{PlaceError, PlaceReason};
 use super::groups::Groups;
 use super::options::PlaceOptions;
 use super::placement::{Placement, PlacementReason};
+use super::requests::requested;
 use crate::data::GraphData;
 use crate::flow::{can_split, can_take_value, handle_of_call};
 use crate::node::{Node, NodeId};
@@ -97,7 +98,8 @@ impl<'a> Placer<'a> {
             if self.groups.types.get(types).is_empty() {
                 return Err(self.no_kernel(node, node.device.clone(), None));
             }
-            if !node.device.is_empty() {
+            let device = requested(self.data, node);
+            if !device.is_empty() {
                 self.asking.push(id);
             }
             let constraint = match self.options.fixed {
@@ -107,12 +109,12 @@ impl<'a> Placer<'a> {
                     self.why[id.index()] = PlacementReason::Kept;
                     Constraint::assigned(self.options.devices[device as usize].clone())
                 }
-                _ if node.device.is_empty() => {
+                _ if device.is_empty() => {
                     self.groups.push(Constraints::NONE, types);
                     continue;
                 }
-                _ if is_resource_source(node) => Constraint::resource(node.device.clone()),
-                _ => Constraint::requested(node.device.clone()),
+                _ if is_resource_source(node) => Constraint::resource(device.into_owned()),
+                _ => Constraint::requested(device.into_owned()),
             };
             let constraint = self.groups.constraints.id(constraint);
             self.groups.push(constraint, types);

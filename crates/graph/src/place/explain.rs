@@ -3,6 +3,7 @@
 use super::assign::Placer;
 use super::error::{PlaceError, PlaceReason};
 use super::placement::{Placement, PlacementReason};
+use super::requests::requested;
 use crate::node::{Node, NodeId};
 
 impl Placer<'_> {
@@ -57,17 +58,18 @@ impl Placer<'_> {
 
     fn gets_what_it_asks(&self, id: NodeId) -> bool {
         let got = &self.options.devices[self.at[id.index()] as usize];
-        self.data.node(id).device.admits(got)
+        requested(self.data, self.data.node(id)).admits(got)
     }
 
     fn refuse_fallbacks(&self) -> Result<(), PlaceError> {
         for (id, node) in self.data.nodes() {
             let got = &self.options.devices[self.at[id.index()] as usize];
             let why = self.why[id.index()];
-            let asks_for_type = |n: &Node| n.device.device_type.is_some();
+            let asks_for_type = |n: &Node| requested(self.data, n).device_type.is_some();
+            let asked = requested(self.data, node);
             let better = match why {
                 PlacementReason::Kept => continue,
-                _ if !node.device.admits(got) => None,
+                _ if !asked.admits(got) => None,
                 PlacementReason::Input(_) | PlacementReason::Consumers(_) => continue,
                 PlacementReason::With(leader) if asks_for_type(self.data.node(leader)) => continue,
                 _ if asks_for_type(node) => continue,
@@ -77,7 +79,7 @@ impl Placer<'_> {
                 },
             };
             let reason = PlaceReason::Fallback {
-                asked: node.device.clone(),
+                asked: asked.into_owned(),
                 got: got.clone(),
                 better,
             };

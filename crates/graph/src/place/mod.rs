@@ -52,6 +52,7 @@ mod explain;
 mod groups;
 mod options;
 mod placement;
+mod requests;
 
 pub use error::{Member, NamePart, PlaceError, PlaceReason};
 pub use options::{Kernels, PlaceOptions};

@@ -5,6 +5,8 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg_of, args_of, bool_attr, ints_attr, str_attr, types_attr};
 use thalweg_tensor::{DType, Tensor};
 
+use crate::strings::{FromText, parse};
+
 /// The rules of a record's fields.
 struct Rules<'a> {
     delimiter: u8,
@@ -88,10 +90,6 @@ impl Rules<'_> {
         *at += 2;
         Ok(field)
     }
-}
-
-fn parse<T: std::str::FromStr>(field: &[u8]) -> Option<T> {
-    std::str::from_utf8(field).ok()?.trim_ascii().parse().ok()
 }
 
 /// The values of a column: of its field in each record, or the default.
@@ -193,7 +191,7 @@ fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(made)
 }
 
-fn numbers<T: thalweg_tensor::Element + std::str::FromStr>(
+fn numbers<T: thalweg_tensor::Element + FromText>(
     cx: &TensorCx<'_>,
     records: &[Vec<Vec<u8>>],
     number: usize,
@@ -202,7 +200,14 @@ fn numbers<T: thalweg_tensor::Element + std::str::FromStr>(
     dims: &[usize],
 ) -> Result<Tensor, KernelError> {
     let default = default.as_slice::<T>()?.first();
-    let all = column(records, number, rules, default, parse::<T>, T::DTYPE)?;
+    let all = column(
+        records,
+        number,
+        rules,
+        default,
+        |f| parse::<T>(f).ok(),
+        T::DTYPE,
+    )?;
     cx.tensor_of(dims, &all)
 }
 

@@ -155,6 +155,21 @@ pub(super) fn input(cx: &TensorCx<'_>, i: usize) -> Result<Arc<DatasetValue>, Ke
     cx.object::<DatasetValue>(i)
 }
 
+/// Passes over the dataset at input `i`.
+pub(crate) fn for_each_row(
+    cx: &TensorCx<'_>,
+    i: usize,
+    mut take: impl FnMut(Vec<Tensor>) -> Result<(), KernelError>,
+) -> Result<(), KernelError> {
+    let mut rows = input(cx, i)?.dataset.rows(cx)?;
+    let mut stop = cx.stop_check();
+    while let Some(row) = rows.next(cx)? {
+        stop.tick()?;
+        take(row)?;
+    }
+    Ok(())
+}
+
 /// The dataset that a tensor holds.
 pub(super) fn of_tensor(tensor: Option<&Tensor>) -> Result<Arc<DatasetValue>, KernelError> {
     let value = tensor.filter(|t| t.dtype() == DType::Variant && t.dims().is_empty());

@@ -4,8 +4,8 @@ use thalweg_device::Op;
 use thalweg_graph::OpDef;
 
 use super::{
-    batch, file_datasets, functions, groups, interleave, iterator_ops, mixing, pass_through,
-    reduce, selection,
+    batch, csv_dataset, file_datasets, functions, groups, interleave, iterator_ops, mixing,
+    pass_through, reduce, selection,
 };
 
 /// The same op by another name.
@@ -67,6 +67,7 @@ pub(crate) static MATCHING_FILES: Op = named(
     "ExperimentalMatchingFilesDataset",
     &file_datasets::MATCHING_FILES,
 );
+pub(crate) static CSV: Op = named("ExperimentalCSVDataset", &csv_dataset::CSV);
 pub(crate) static PARALLEL_INTERLEAVE: Op = named(
     "ExperimentalParallelInterleaveDataset",
     &interleave::PARALLEL_INTERLEAVE,

@@ -97,7 +97,7 @@ fn starts(cx: &TensorCx<'_>, i: usize) -> Result<Arc<[u64]>, KernelError> {
 }
 
 /// The only string at input `i`.
-fn string<'a>(cx: &TensorCx<'a>, i: usize) -> Result<&'a [u8], KernelError> {
+pub(super) fn string<'a>(cx: &TensorCx<'a>, i: usize) -> Result<&'a [u8], KernelError> {
     match cx.strings(i)? {
         [one] => Ok(one),
         _ => Err(KernelError::Invalid(format!(

@@ -1,4 +1,5 @@
-//! FlatMapDataset, InterleaveDataset, ParallelInterleaveDataset and its V2, V3, V4.
+//! FlatMapDataset, InterleaveDataset, ParallelInterleaveDataset and its V2, V3, V4,
+//! LegacyParallelInterleaveDatasetV2.
 
 use std::sync::Arc;
 
@@ -241,4 +242,22 @@ pub(crate) static PARALLEL_INTERLEAVE_V4: Op = Op {
         ..INTERLEAVE.def
     },
     kernels: &[cpu_tensors(|cx| interleave(cx, 5))],
+};
+
+/// As [`INTERLEAVE`].
+pub(crate) static LEGACY_PARALLEL_INTERLEAVE_V2: Op = Op {
+    def: OpDef {
+        name: "LegacyParallelInterleaveDatasetV2",
+        inputs: &[
+            INPUT,
+            ARGUMENTS,
+            number("cycle_length"),
+            number("block_length"),
+            number("buffer_output_elements"),
+            number("prefetch_input_elements"),
+        ],
+        attrs: PARALLEL_INTERLEAVE_V3.def.attrs,
+        ..INTERLEAVE.def
+    },
+    kernels: &[cpu_tensors(|cx| interleave(cx, 4))],
 };

@@ -8,7 +8,9 @@ mod cache;
 mod cache_file;
 mod columns;
 mod csv;
-mod dataset;
+mod csv_dataset;
+mod csv_records;
+pub(crate) mod dataset;
 mod decompress;
 mod experimental;
 mod features;
@@ -19,6 +21,7 @@ mod immutable_const;
 mod interleave;
 mod iterator;
 mod iterator_ops;
+mod json_example;
 mod mixing;
 mod order;
 pub(crate) mod packed_tensors;
@@ -27,9 +30,10 @@ mod padded_raw;
 mod parse_example;
 mod parse_sequence;
 mod pass_through;
-mod patterns;
+pub(crate) mod patterns;
 mod reader_references;
 mod readers;
+mod record_input;
 mod reduce;
 mod selection;
 pub(crate) mod serialized_tensors;
@@ -51,6 +55,8 @@ pub(crate) static OPS: &[&Op] = &[
     &file_datasets::TF_RECORD,
     &file_datasets::TF_RECORD_V2,
     &file_datasets::TEXT_LINE,
+    &csv_dataset::CSV,
+    &csv_dataset::CSV_V2,
     &file_datasets::FIXED_LENGTH,
     &file_datasets::FIXED_LENGTH_V2,
     &file_datasets::MATCHING_FILES,
@@ -66,6 +72,7 @@ pub(crate) static OPS: &[&Op] = &[
     &interleave::PARALLEL_INTERLEAVE_V2,
     &interleave::PARALLEL_INTERLEAVE_V3,
     &interleave::PARALLEL_INTERLEAVE_V4,
+    &interleave::LEGACY_PARALLEL_INTERLEAVE_V2,
     &order::TAKE,
     &order::SKIP,
     &order::SHARD,
@@ -138,6 +145,7 @@ pub(crate) static OPS: &[&Op] = &[
     &experimental::UNBATCH,
     &experimental::MAP_AND_BATCH,
     &experimental::MATCHING_FILES,
+    &experimental::CSV,
     &experimental::PARALLEL_INTERLEAVE,
     &experimental::CARDINALITY,
     &experimental::GET_DEVICE,
@@ -171,6 +179,7 @@ pub(crate) static OPS: &[&Op] = &[
     &parse_sequence::PARSE_SEQUENCE_V2,
     &parse_sequence::PARSE_SINGLE_SEQUENCE,
     &csv::DECODE_CSV,
+    &json_example::DECODE_JSON_EXAMPLE,
     &padded_raw::DECODE_PADDED_RAW,
     &decompress::DECODE_COMPRESSED,
     &serialized_tensors::PARSE_TENSOR,
@@ -190,6 +199,7 @@ pub(crate) static OPS: &[&Op] = &[
     &reader_references::NUM_RECORDS,
     &reader_references::NUM_FILES,
     &reader_references::RESET,
+    &record_input::RECORD_INPUT,
     &readers::READ,
     &readers::READ_UP_TO,
     &readers::NUM_RECORDS,

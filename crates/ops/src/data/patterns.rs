@@ -23,6 +23,14 @@ pub(super) fn matching_files(cx: &TensorCx<'_>, i: usize) -> Result<Vec<Vec<u8>>
     Ok(all)
 }
 
+/// The names of the files that match a pattern, sorted.
+pub(crate) fn matches(cx: &TensorCx<'_>, pattern: &[u8]) -> Result<Vec<Vec<u8>>, KernelError> {
+    let mut all = Vec::new();
+    add_matches(cx, pattern, &mut all)?;
+    all.sort();
+    Ok(all)
+}
+
 /// Adds the names that match a pattern. Folders are listed from the last part without a wildcard on.
 fn add_matches(
     cx: &TensorCx<'_>,

@@ -28,14 +28,14 @@ pub(super) struct Words {
 }
 
 impl Words {
-    fn new(seeds: [u64; 2]) -> Words {
+    pub(super) fn new(seeds: [u64; 2]) -> Words {
         Words {
             philox: Philox::new(seeds[0], seeds[1]),
             drawn: 0,
         }
     }
 
-    fn next(&mut self) -> u32 {
+    pub(super) fn next(&mut self) -> u32 {
         let word = self.philox.block(self.drawn / 4)[(self.drawn % 4) as usize];
         self.drawn += 1;
         word

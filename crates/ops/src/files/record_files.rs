@@ -96,12 +96,26 @@ pub(crate) struct Unpacked {
 }
 
 impl Unpacked {
-    fn new(file: OpenFile, compression: Compression) -> Result<Unpacked, KernelError> {
+    pub(crate) fn new(file: OpenFile, compression: Compression) -> Result<Unpacked, KernelError> {
         let (name, from) = file.unpacked(compression)?;
         Ok(Unpacked {
             name,
             from: BufReader::with_capacity(LINE_STEP, from),
         })
+    }
+
+    /// The next byte, which stays; `None` at the end.
+    pub(crate) fn peek(&mut self) -> Result<Option<u8>, KernelError> {
+        let bytes = self.from.fill_buf();
+        let bytes = bytes.map_err(|e| KernelError::Storage(format!("{}: {e}", self.name)))?;
+        Ok(bytes.first().copied())
+    }
+
+    /// The next byte; `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<u8>, KernelError> {
+        let byte = self.peek()?;
+        self.from.consume(usize::from(byte.is_some()));
+        Ok(byte)
     }
 }
 

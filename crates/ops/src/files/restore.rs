@@ -1,12 +1,13 @@
 //! RestoreV2.
 
-use thalweg_checkpoint::{BundleReader, SliceSpec};
+use thalweg_checkpoint::{BundleReader, CheckpointError, SliceSpec};
 use thalweg_device::{KernelError, Op, cpu_tensors};
 use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, types_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::checkpoint_inputs::{disk, entries, kernel_error, prefix};
+use super::checkpoint_v1;
 use super::iterator_position::restored;
 
 /// Shape rule: a slice gives its shape; the shape of a whole tensor is that in the file.
@@ -46,7 +47,22 @@ pub(crate) static RESTORE_V2: Op = Op {
         let dtypes = cx.node().outputs.iter().map(|fact| fact.dtype);
         let entries = entries(cx, dtypes.len())?;
         let disk = disk(cx.environment().files());
-        let reader = BundleReader::open_on(&*disk, &prefix(cx, 0)?).map_err(kernel_error)?;
+        let reader = match BundleReader::open_on(&*disk, &prefix(cx, 0)?) {
+            Ok(reader) => reader,
+            // Where there is no index, the prefix may be a file of the first format, or a pattern of such files.
+            Err(
+                error @ (CheckpointError::Missing { .. } | CheckpointError::Unsupported { .. }),
+            ) => {
+                let first = cx
+                    .strings(0)?
+                    .first()
+                    .map(|pattern| checkpoint_v1::open(cx, pattern));
+                let reader = first.transpose()?.flatten();
+                let reader = reader.ok_or_else(|| kernel_error(error))?;
+                return checkpoint_v1::read(&reader, &entries, dtypes);
+            }
+            Err(error) => return Err(kernel_error(error)),
+        };
         let mut tensors = Vec::with_capacity(entries.len());
         for ((name, slice), dtype) in entries.iter().zip(dtypes) {
             let held = match dtype {

@@ -13,9 +13,9 @@ use super::{gradient, gradient_loop};
 use crate::support::tensors::unwritten;
 
 const INPUT: Arg = args_of("input", "Tin");
-const OUTPUT: Arg = args_of("output", "Tout");
-const TIN: AttrDef = list_attr("Tin", AttrKind::Types);
-const TOUT: AttrDef = list_attr("Tout", AttrKind::Types);
+pub(super) const OUTPUT: Arg = args_of("output", "Tout");
+pub(super) const TIN: AttrDef = list_attr("Tin", AttrKind::Types);
+pub(super) const TOUT: AttrDef = list_attr("Tout", AttrKind::Types);
 const SHAPES: AttrDef = list_attr("output_shapes", AttrKind::Shapes);
 
 /// Base definition of an op that calls functions.
@@ -49,11 +49,11 @@ fn declared_shapes(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Inputs from index `first` on.
-fn arguments(cx: &TensorCx<'_>, first: usize) -> Result<Vec<Tensor>, KernelError> {
+pub(super) fn arguments(cx: &TensorCx<'_>, first: usize) -> Result<Vec<Tensor>, KernelError> {
     (first..cx.inputs()).map(|i| cx.value(i)).collect()
 }
 
-fn function<'a>(cx: &TensorCx<'a>, attr: &'static str) -> Result<&'a Func, KernelError> {
+pub(super) fn function<'a>(cx: &TensorCx<'a>, attr: &'static str) -> Result<&'a Func, KernelError> {
     cx.attrs()
         .func(attr)
         .ok_or(KernelError::Argument("a function"))

@@ -9,6 +9,7 @@ mod if_while_call;
 mod list_gradient;
 mod list_items;
 mod optional;
+mod remote_call;
 pub(crate) mod rows;
 mod shape_error;
 mod stack;
@@ -49,6 +50,7 @@ pub(crate) static OPS: &[&Op] = &[
     &if_while_call::STATELESS_WHILE,
     &if_while_call::PARTITIONED_CALL,
     &if_while_call::STATEFUL_PARTITIONED_CALL,
+    &remote_call::REMOTE_CALL,
     &if_while_call::FAKE_PARAM,
     &shape_error::SHAPE_ERROR,
     &tensor_list::EMPTY,

@@ -8,6 +8,7 @@ use super::list_items::Items;
 use super::optional::Optional;
 use super::tensor_list::TensorList;
 use super::tensor_map::TensorMap;
+use crate::sparse::csr::elementwise;
 use crate::support::tensors::sum;
 
 /// Zeros in the shapes of a variant's elements: of a list or an optional, and of those within; an empty map.
@@ -21,6 +22,9 @@ pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, Kerne
     if of.object::<TensorMap>().is_some() {
         // An absent entry counts as zeros in a sum of maps.
         return TensorMap::empty(cx.memory());
+    }
+    if let Some(zeros) = elementwise::zeros_like(cx, of)? {
+        return Ok(zeros);
     }
     let Some(optional) = of.object::<Optional>() else {
         return Err(no_sum("have zeros"));
@@ -44,7 +48,7 @@ fn zeros_like_list(cx: &TensorCx<'_>, list: &TensorList) -> Result<Tensor, Kerne
 
 fn no_sum(what: &str) -> KernelError {
     KernelError::Invalid(format!(
-        "only lists, maps and optionals {what}, of all variants"
+        "only lists, maps, optionals and sparse matrices {what}, of all variants"
     ))
 }
 

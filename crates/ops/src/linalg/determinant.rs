@@ -29,16 +29,21 @@ fn sign_and_log<T: Field>(isa: Isa, n: usize, a: &[T], factors: &mut [T]) -> (T,
     let (mut sign, mut log) = (T::ONE, 0.0);
     lu(isa, n, factors, &mut |_, _| sign = -sign);
     for &pivot in factors.iter().step_by(n + 1) {
-        if pivot == T::ZERO {
-            return (T::ZERO, f64::NEG_INFINITY);
-        }
         let size = pivot.magnitude();
-        sign = sign * (pivot / T::from_real(size));
+        sign = sign * direction(pivot, size);
         log += size.ln();
     }
-    match log.is_nan() {
-        true => (T::from_real(log), log),
-        false => (sign, log),
+    (sign, log)
+}
+
+/// The number of length 1 in the direction of one of this length; zero of zero. That of a complex infinity is NaN.
+fn direction<T: Field>(x: T, length: f64) -> T {
+    if length == 0.0 {
+        return T::ZERO;
+    }
+    match T::DTYPE == T::DTYPE.real() && length.is_infinite() {
+        true => T::from_real(x.real().signum()),
+        false => x / T::from_real(length),
     }
 }
 

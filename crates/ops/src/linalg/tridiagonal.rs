@@ -2,16 +2,18 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::linalg::{Elimination, multiply_tridiagonal, solve_tridiagonal};
+use thalweg_cpu::number::Field;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, bool_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{Shape, dispatch};
 
 use super::each_matrix::{EachMatrix, each_matrix, product};
-use super::matrices::{REAL, joined, matrices, same_batch};
+use super::matrices::{DTYPE, joined, matrices, same_batch};
 use super::matrix_nodes::adjoint;
 use super::solve_shape::expect_rows;
 use crate::array::{ArrayOps, Rest, SourceOps};
+use crate::support::gradient_nodes::conj;
 use crate::support::shape_inputs::invalid_value;
 
 /// Batch and length of the diagonals of input `i`, which must have so many rows.
@@ -78,12 +80,12 @@ fn prepare_solve(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         scratch: n.checked_mul(3),
         work: product(&[n, 4, columns]),
     };
-    dispatch!(p.dtype(0), [F32 F64], T => each_matrix::<T, 2, 1>(p, form, move |cx| {
+    dispatch!(p.dtype(0), [F32 F64 C64 C128], T => each_matrix::<T, 2, 1>(p, form, move |cx| {
         let ([diagonals, b], [x]) = (cx.inputs, cx.outputs);
         x.copy_from_slice(b);
-        // As in TensorFlow, a matrix without an inverse is no error.
+        // As in TensorFlow, a matrix without an inverse is no error. Its complex NaN is zero.
         if !solve_tridiagonal(n, columns, diagonals, x, how, cx.scratch) {
-            x.fill(T::NAN);
+            x.fill(T::from_real(f64::NAN));
         }
         Ok(())
     }), else Err(KernelError::DType(p.dtype(0))))
@@ -99,7 +101,7 @@ fn prepare_product(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         scratch: Some(0),
         work: product(&[n, 3, columns]),
     };
-    dispatch!(p.dtype(0), [F32 F64], T => each_matrix::<T, 4, 1>(p, form, move |cx| {
+    dispatch!(p.dtype(0), [F32 F64 C64 C128], T => each_matrix::<T, 4, 1>(p, form, move |cx| {
         let ([above, main, below, x], [out]) = (cx.inputs, cx.outputs);
         multiply_tridiagonal(n, columns, [above, main, below], x, out);
         Ok(())
@@ -137,7 +139,7 @@ fn solve_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         .attr("partial_pivoting", g.attrs().bool("partial_pivoting"))
         .attr("perturb_singular", g.attrs().bool("perturb_singular"))
         .output();
-    let rows = [up(x), x, down(x)].map(|x| row_products(db, x));
+    let rows = [up(x), x, down(x)].map(|x| row_products(db, conj(x)));
     smallvec![Some(-graph.concat(&rows, -2)), Some(db)]
 }
 
@@ -145,7 +147,7 @@ fn product_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (x, dy) = (g.input(3), g.grad());
     let column = |i: usize| adjoint(g.input(i));
     let dx = down(column(0) * dy) + column(1) * dy + up(column(2) * dy);
-    let diagonals = [up(x), x, down(x)].map(|x| row_products(x, dy));
+    let diagonals = [up(x), x, down(x)].map(|x| row_products(conj(x), dy));
     diagonals.into_iter().chain([dx]).map(Some).collect()
 }
 
@@ -159,7 +161,7 @@ pub(crate) static TRIDIAGONAL_SOLVE: Op = Op {
         attrs: &[
             bool_attr("partial_pivoting", true),
             bool_attr("perturb_singular", false),
-            REAL,
+            DTYPE,
         ],
         shape: solve_shape,
         gradient: Gradient::Rule(solve_gradient),
@@ -180,7 +182,7 @@ pub(crate) static TRIDIAGONAL_MAT_MUL: Op = Op {
             arg("rhs", "T"),
         ],
         outputs: &[arg("output", "T")],
-        attrs: &[REAL],
+        attrs: &[DTYPE],
         shape: product_shape,
         gradient: Gradient::Rule(product_gradient),
         ..OpDef::EMPTY

@@ -25,6 +25,7 @@ pub(crate) static OPS: &[&Op] = &[
     &tables::ANONYMOUS_DENSE,
     &table_ops::INITIALIZE,
     &table_ops::INITIALIZE_FROM_FILE,
+    &table_ops::INITIALIZE_FROM_DATASET,
     &table_ops::FIND,
     &table_ops::INSERT,
     &table_ops::REMOVE,

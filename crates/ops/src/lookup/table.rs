@@ -234,6 +234,18 @@ impl Table {
         HashRows::new(self.key, self.value, width, cx.memory())
     }
 
+    /// Adds entries to those that an initializer collects.
+    pub(super) fn add(
+        &self,
+        cx: &TensorCx<'_>,
+        rows: &mut HashRows,
+        keys: &Tensor,
+        values: &Tensor,
+    ) -> Result<(), KernelError> {
+        self.check_values(keys, values)?;
+        rows.insert(cx, keys, values, Known::Refuse)
+    }
+
     /// Gives a HashTable its entries. One that has as many already stays as it is.
     pub(super) fn initialize_from(
         &self,

@@ -1,5 +1,5 @@
-//! InitializeTableV2, InitializeTableFromTextFileV2, LookupTableFindV2, LookupTableInsertV2, LookupTableRemoveV2,
-//! LookupTableSizeV2, LookupTableExportV2, LookupTableImportV2.
+//! InitializeTableV2, InitializeTableFromTextFileV2, InitializeTableFromDataset, LookupTableFindV2,
+//! LookupTableInsertV2, LookupTableRemoveV2, LookupTableSizeV2, LookupTableExportV2, LookupTableImportV2.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use thalweg_tensor::{DType, Tensor};
 
 use super::table::Table;
 use super::text_file::TextEntries;
+use crate::data::dataset::for_each_row;
 use crate::support::shapes::{expect_at_least, expect_scalar, scalar};
 
 const HANDLE: Arg = arg_of("table_handle", DType::Resource);
@@ -101,6 +102,36 @@ pub(crate) static INITIALIZE_FROM_FILE: Op = Op {
         let entries = TextEntries::of(cx, &table)?;
         // A table that is filled already stays as it is, as in TensorFlow.
         table.initialize(cx, |rows| entries.read(cx, rows))?;
+        Ok(Vec::new())
+    })],
+};
+
+/// Fills a table from a dataset.
+pub(crate) static INITIALIZE_FROM_DATASET: Op = Op {
+    def: OpDef {
+        name: "InitializeTableFromDataset",
+        summary: "Fills a HashTable with the elements of a dataset: keys and values.",
+        inputs: &[HANDLE, arg_of("dataset", DType::Variant)],
+        ..TABLE_OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let table = table(cx)?;
+        // A table that is filled already stays as it is, as in TensorFlow.
+        table.initialize(cx, |rows| {
+            for_each_row(cx, 1, |row| match &row[..] {
+                [keys, values] => table.add(cx, rows, keys, values),
+                other => Err(KernelError::Invalid(format!(
+                    "Expected two elements in each row of the dataset, a key and a value, and there are {}",
+                    other.len()
+                ))),
+            })?;
+            match rows.len() {
+                0 => Err(KernelError::OutOfRange(
+                    "end of iterator: the dataset has no elements".to_owned(),
+                )),
+                _ => Ok(()),
+            }
+        })?;
         Ok(Vec::new())
     })],
 };

@@ -9,6 +9,7 @@ use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
 use crate::flow::variant_sum;
+use crate::sparse::csr::elementwise;
 use crate::support::elementwise::CHUNK;
 use crate::support::shapes;
 
@@ -32,7 +33,11 @@ pub(crate) static ADD_N: Op = Op {
         cpu_tensors(|cx| {
             let mut sum = cx.value(0)?;
             for i in 1..cx.inputs() {
-                sum = variant_sum::added(&sum, cx.tensor(i)?)?;
+                let next = cx.tensor(i)?;
+                sum = match elementwise::sum_of_variants(cx, &sum, next)? {
+                    Some(matrix) => matrix,
+                    None => variant_sum::added(&sum, next)?,
+                };
             }
             Ok(vec![sum])
         })

@@ -1,13 +1,14 @@
 //! Complex, Real, Imag, Conj, ComplexAbs, Angle: complex numbers, their parts and their polar form.
 
 use smallvec::smallvec;
-use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, cpu_tensors};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr_or};
 use thalweg_graph::{InferError, OpDef, Output};
 use thalweg_tensor::DType;
 use thalweg_tensor::num_complex::Complex;
 
 use super::broadcast::sum_to;
+use crate::sparse::csr::elementwise;
 use crate::support::elementwise::{binary_to, computed, convert, unary};
 use crate::support::gradient_nodes::conj;
 use crate::support::shapes;
@@ -169,7 +170,7 @@ pub(crate) static CONJ: Op = Op {
         summary: "The complex conjugate of each number: its imaginary part has the other sign.",
         inputs: &[arg("input", "T")],
         outputs: &[arg("output", "T")],
-        attrs: &[COMPLEX],
+        attrs: &[type_attr_or("T", CONJUGATED, DType::C64)],
         shape: shapes::unchanged,
         gradient: Gradient::Rule(|g| smallvec![Some(conj(g.grad()))]),
         ..OpDef::EMPTY
@@ -177,8 +178,15 @@ pub(crate) static CONJ: Op = Op {
     kernels: CONJ_KERNELS,
 };
 
-const CONJ_KERNELS: &[Kernel] = &[cpu(|p| {
-    computed!(p.dtype(0), COMPLEX, T => Ok(unary::<T>(p, |z: T| z.conj())), else
+/// Dtypes of Conj: complex numbers, and variants (sparse matrices).
+const CONJUGATED: &[DType] = &DType::joined::<3>(DType::COMPLEX, &[DType::Variant]);
+
+const CONJ_KERNELS: &[Kernel] = &[
+    cpu(|p| {
+        computed!(p.dtype(0), COMPLEX, T => Ok(unary::<T>(p, |z: T| z.conj())), else
         Err(KernelError::DType(p.dtype(0))))
-})
-.in_place(&[(0, 0)])];
+    })
+    .in_place(&[(0, 0)])
+    .only(&[("T", DType::COMPLEX)]),
+    cpu_tensors(elementwise::conj).only(&[("T", &[DType::Variant])]),
+];

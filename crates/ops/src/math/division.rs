@@ -226,7 +226,7 @@ macro_rules! divide {
 
 divide! { i8 i16 i32 i64 u8 u16 u32 u64 }
 
-const BY_ZERO: &str = "division by zero: an integer has no infinity";
+const BY_ZERO: &str = "Integer division by zero: an integer has no infinity";
 
 fn with_zero_check<T: Compute + Number>(p: &Prepare<'_>, inner: Prepared) -> Prepared {
     with_check::<T>(p, inner, |y| y == T::ZERO, BY_ZERO)

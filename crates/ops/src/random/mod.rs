@@ -5,6 +5,7 @@
 //! differs from plan to plan.
 
 mod binomial;
+mod bounded_normal;
 pub(crate) mod box_muller;
 mod build;
 mod candidates;
@@ -36,6 +37,7 @@ pub use dropout::DropoutOps;
 pub(crate) static OPS: &[&Op] = &[
     &normal::RANDOM_STANDARD_NORMAL,
     &normal::TRUNCATED_NORMAL,
+    &bounded_normal::PARAMETERIZED_TRUNCATED_NORMAL,
     &uniform::RANDOM_UNIFORM,
     &uniform::RANDOM_UNIFORM_INT,
     &shuffle::RANDOM_SHUFFLE,

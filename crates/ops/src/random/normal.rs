@@ -12,7 +12,7 @@ use crate::random::redraw::truncated;
 
 /// Four normal numbers from a block.
 #[inline(always)]
-fn four_normals([a, b, c, d]: [u32; 4]) -> [f32; 4] {
+pub(super) fn four_normals([a, b, c, d]: [u32; 4]) -> [f32; 4] {
     let ([v, w], [x, y]) = (normal_pair_f32(a, b), normal_pair_f32(c, d));
     [v, w, x, y]
 }

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use thalweg_device::gpu::{Arg, Launches};
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::{
     Effect, Gradient, InputGradients, arg, arg_of, bool_attr, int_attr, type_attr,
@@ -13,6 +13,7 @@ use thalweg_tensor::{DType, Shape};
 
 use super::row_indices::RowIndices;
 use super::scatter_nd::split_by_index;
+use super::string_slices;
 use super::var_handle::expect_dtype;
 use crate::array::index::of_slices;
 use crate::gpu::{BadIndices, IndexedRows};
@@ -20,7 +21,7 @@ use crate::support::constants::ints;
 use crate::support::widened::as_uints;
 
 /// Number of dimensions that the variable and indices of `rank` share.
-fn batch_dims(requested: i64, rank: usize) -> Option<usize> {
+pub(super) fn batch_dims(requested: i64, rank: usize) -> Option<usize> {
     let dims = match requested < 0 {
         true => requested.checked_add(i64::try_from(rank).ok()?)?,
         false => requested,
@@ -113,7 +114,7 @@ fn gather_nd_on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     rows.gathered(p, Arg::Variable(0))
 }
 
-fn shape_mismatch(found: &Shape) -> KernelError {
+pub(super) fn shape_mismatch(found: &Shape) -> KernelError {
     KernelError::Invalid(format!(
         "the variable has shape {found}, which the step was not planned for"
     ))
@@ -143,6 +144,8 @@ pub(crate) static GATHER: Op = Op {
     kernels: &[
         cpu(|p| as_uints(p, &[], &[0], &gather)).only(&[("dtype", DType::PLAIN)]),
         gpu(gather_on_gpu).only(&[("dtype", DType::PLAIN)]),
+        cpu_tensors(string_slices::gather)
+            .only(&[("dtype", &[DType::String, DType::Variant, DType::Resource])]),
     ],
 };
 

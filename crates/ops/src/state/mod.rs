@@ -12,6 +12,7 @@ mod row_indices;
 mod scatter;
 mod scatter_nd;
 mod session_tensor;
+mod string_slices;
 mod temporary;
 mod var_handle;
 mod variable;

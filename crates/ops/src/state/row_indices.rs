@@ -26,6 +26,11 @@ impl RowIndices {
         }
     }
 
+    /// The indices at an input of this dtype.
+    pub(super) fn at(input: usize, dtype: DType) -> RowIndices {
+        RowIndices { input, dtype }
+    }
+
     /// Calls `f` with each index, in order.
     pub(super) fn for_each(
         self,

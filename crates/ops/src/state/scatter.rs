@@ -68,7 +68,7 @@ impl CombineVisitor for ScatterRows<'_, '_> {
                 return Err(KernelError::Element {
                     input: 2,
                     element,
-                    reason: "division by zero: an integer has no infinity".to_owned(),
+                    reason: "Integer division by zero: an integer has no infinity".to_owned(),
                 });
             }
             indices.for_each(cx, &mut |i, at| indices.checked(i, at, rows).map(drop))?;

@@ -1,7 +1,7 @@
 //! ResourceScatterNdUpdate, ResourceScatterNdAdd, ResourceScatterNdSub, ResourceScatterNdMin, ResourceScatterNdMax,
 //! and the variants on references: updates of elements or slices of a variable, by indices in its first dimensions.
 
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
@@ -9,6 +9,7 @@ use thalweg_tensor::{DType, Element, Shape};
 
 use super::combine::{CombineFn, CombineVisitor, UpdateKind};
 use super::row_indices::{RowIndices, value_dims};
+use super::string_slices;
 
 /// Number of dimensions that an index addresses, and the remaining dimensions.
 pub(super) type IndexSplit = (usize, Vec<Option<usize>>);
@@ -222,6 +223,7 @@ pub(crate) static UPDATE: Op = Op {
     kernels: &[
         cpu(|p| prepare(p, UpdateKind::Update)).only(&[("T", DType::PLAIN)]),
         gpu(|p| crate::gpu::scatter_nd_variable(p, "UpdateRows")).only(&[("T", DType::PLAIN)]),
+        cpu_tensors(string_slices::scatter_nd_update).only(&[("T", &[DType::String])]),
     ],
 };
 

@@ -7,8 +7,8 @@ use thalweg_graph::op::{
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Tensor, dispatch};
 
-use super::length_case_substr::strip;
-use super::map_strings::{map_to_numbers, quoted_escaped};
+use super::map_strings::map_to_numbers;
+use super::numbers::parse;
 use super::printf::{FieldFormat, Style, float};
 use crate::support::shapes::unchanged;
 use thalweg_cpu::number::Number;
@@ -133,13 +133,6 @@ pub(crate) static AS_STRING: Op = Op {
     },
     kernels: &[cpu_tensors(as_string)],
 };
-
-/// The number that a string represents, with white space around it.
-pub(crate) fn parse<T: std::str::FromStr>(s: &[u8]) -> Result<T, String> {
-    let text = std::str::from_utf8(strip(s)).ok();
-    let value = text.and_then(|text| text.parse().ok());
-    value.ok_or_else(|| format!("{} is no number of this dtype", quoted_escaped(s)))
-}
 
 /// Parses strings as numbers.
 pub(crate) static TO_NUMBER: Op = Op {

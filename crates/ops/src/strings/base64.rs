@@ -28,7 +28,8 @@ fn encode(s: &[u8], pad: bool) -> Vec<u8> {
     out
 }
 
-fn decode(s: &[u8]) -> Result<Vec<u8>, String> {
+/// The bytes that web-safe Base64 stands for, padded or not.
+pub(crate) fn decode(s: &[u8]) -> Result<Vec<u8>, String> {
     // Padding must be complete or absent.
     let padding = s.iter().rev().take_while(|&&b| b == b'=').count();
     if padding > 2 || (padding > 0 && !s.len().is_multiple_of(4)) {

@@ -10,6 +10,7 @@ mod join;
 mod length_case_substr;
 mod map_strings;
 mod ngrams;
+mod numbers;
 mod printf;
 mod ragged_rows;
 mod raw;
@@ -21,9 +22,10 @@ mod unicode;
 
 use thalweg_device::Op;
 
-pub(crate) use as_string_to_number::parse;
+pub(crate) use base64::decode as decode_base64;
 pub(crate) use farm_hash::fingerprint;
 pub(crate) use hash::{joined_fingerprints, murmur, sip_hash};
+pub(crate) use numbers::{FromText, parse};
 pub(crate) use summarize::summary;
 
 /// The ops of this family.

@@ -8,11 +8,11 @@ use thalweg_tensor::{Buffer, DType, Tensor};
 
 use crate::bundle::SliceSpec;
 use crate::bundle::block::{FilledSet, SharedBlock};
-use crate::bundle::entry::Entry;
+use crate::bundle::dtype::EntryType;
 use crate::error::CheckpointError;
 
 /// The error of a variable with missing parts.
-pub(super) fn missing_slices(index: &Path, name: &str) -> CheckpointError {
+pub(in crate::bundle) fn missing_slices(index: &Path, name: &str) -> CheckpointError {
     CheckpointError::corrupt_entry(
         index,
         name,
@@ -21,7 +21,7 @@ pub(super) fn missing_slices(index: &Path, name: &str) -> CheckpointError {
 }
 
 /// The error of a variable with overlapping parts.
-pub(super) fn overlapping_slices(index: &Path, name: &str) -> CheckpointError {
+pub(in crate::bundle) fn overlapping_slices(index: &Path, name: &str) -> CheckpointError {
     CheckpointError::corrupt_entry(
         index,
         name,
@@ -30,7 +30,10 @@ pub(super) fn overlapping_slices(index: &Path, name: &str) -> CheckpointError {
 }
 
 /// The starts and lengths of the intersection of two slices of one tensor.
-pub(super) fn intersection(a: &SliceSpec, b: &SliceSpec) -> Option<(Vec<usize>, Vec<usize>)> {
+pub(in crate::bundle) fn intersection(
+    a: &SliceSpec,
+    b: &SliceSpec,
+) -> Option<(Vec<usize>, Vec<usize>)> {
     let mut starts = Vec::new();
     let mut lengths = Vec::new();
     for ((start, length), (other, other_length)) in a.ranges().zip(b.ranges()) {
@@ -43,7 +46,7 @@ pub(super) fn intersection(a: &SliceSpec, b: &SliceSpec) -> Option<(Vec<usize>, 
 }
 
 /// A tensor under assembly from slices.
-pub(super) struct Assembly<'a> {
+pub(in crate::bundle) struct Assembly<'a> {
     file: &'a Path,
     name: &'a str,
     dtype: DType,
@@ -55,21 +58,21 @@ pub(super) struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    pub(super) fn new(
+    pub(in crate::bundle) fn new(
         file: &'a Path,
         name: &'a str,
-        entry: &Entry,
+        dtype: EntryType,
         wanted: &'a SliceSpec,
     ) -> Result<Assembly<'a>, CheckpointError> {
         let dims = wanted.dims();
         let elements = checked_elements(&dims);
-        let dtype = entry.dtype.known();
-        let room = elements.zip(dtype).and_then(|(n, dtype)| {
+        let known = dtype.known();
+        let room = elements.zip(known).and_then(|(n, dtype)| {
             let buffer = Buffer::try_zeroed(n.checked_mul(dtype.size())?)?;
             Some((n, dtype, buffer))
         });
         let (elements, dtype, bytes) = room.ok_or_else(|| {
-            let what = format!("of {} cannot be put together", entry.dtype);
+            let what = format!("of {dtype} cannot be put together");
             CheckpointError::unsupported(file, Some(name), what)
         })?;
         let strings = match dtype {
@@ -89,7 +92,7 @@ impl<'a> Assembly<'a> {
     }
 
     /// Copies the part of a slice that lies in the requested part.
-    pub(super) fn add(
+    pub(in crate::bundle) fn add(
         &mut self,
         slice: &SliceSpec,
         tensor: &Tensor,
@@ -126,7 +129,7 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    pub(super) fn finish(self) -> Result<Tensor, CheckpointError> {
+    pub(in crate::bundle) fn finish(self) -> Result<Tensor, CheckpointError> {
         if !self.filled.is_full() {
             return Err(missing_slices(self.file, self.name));
         }

@@ -1,6 +1,6 @@
 //! Reader of a checkpoint: its index, its tensors, and slices of partitioned variables.
 
-mod assembly;
+pub(super) mod assembly;
 mod open;
 mod reader;
 

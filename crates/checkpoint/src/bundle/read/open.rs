@@ -100,7 +100,7 @@ fn no_index(prefix: &Path, index: &Path) -> CheckpointError {
             prefix,
             None,
             "is a file, and a checkpoint is named by the common beginning of its files, as \
-             model.ckpt-1000; one of TensorFlow's first format must be saved again by TensorFlow",
+             model.ckpt-1000; the ops RestoreV2 and Restore read TensorFlow's first format, and BundleReader does not",
         );
     }
     CheckpointError::Missing {

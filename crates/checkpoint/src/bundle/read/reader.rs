@@ -166,7 +166,7 @@ impl BundleReader {
         }
         let read = match entry.slices.is_empty() {
             true => self.read(name, entry).and_then(|whole| {
-                let mut cut = Assembly::new(&self.index, name, entry, slice)?;
+                let mut cut = Assembly::new(&self.index, name, entry.dtype, slice)?;
                 cut.add(&SliceSpec::whole(&entry.dims), &whole)?;
                 cut.finish()
             }),
@@ -271,7 +271,7 @@ impl BundleReader {
         if checked_elements(&wanted.dims()).is_none_or(|needed| needed > elements) {
             return Err(missing_slices(&self.index, name));
         }
-        let mut target = Assembly::new(&self.index, name, entry, wanted)?;
+        let mut target = Assembly::new(&self.index, name, entry.dtype, wanted)?;
         for (slice, part) in parts {
             target.add(slice, &self.read(name, part)?)?;
         }

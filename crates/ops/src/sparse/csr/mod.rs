@@ -1,6 +1,6 @@
 //! Sparse matrices in compressed rows, as variants: conversions, products, sums, softmax.
 
 pub(super) mod convert;
-pub(super) mod elementwise;
+pub(crate) mod elementwise;
 mod matrix;
 pub(super) mod products;
