@@ -82,7 +82,7 @@ fn what_has_no_meaning_is_an_error() {
         (
             "zeros of a vector",
             read_optional(&g, at(&g, zeros, 0)),
-            "lists, maps and optionals",
+            "lists, maps, optionals and sparse matrices",
         ),
         (
             "an element that was never set",
