@@ -282,53 +282,81 @@ fn a_partitioned_graph_is_drawn_with_a_box_for_each_device() {
     );
 }
 
-/// The error of a session, or of its step, for a branch that updates variables of two devices.
-fn branch_error(
-    soft: bool,
-    build: impl for<'g> Fn(&'g Graph, [Variable<'g>; 2]) -> Operation<'g>,
-) -> String {
-    let g = Graph::new();
-    let a = g.device("/cpu:0", || g.variable("a", 0.0f32));
-    let b = g.device("/cpu:1", || g.variable("b", 0.0f32));
-    let train = build(&g, [a, b]);
-    match Session::with_options(&g, cpus(2).soft_placement(soft)) {
-        Err(e) => e.to_string(),
-        Ok(session) => {
-            session.step(g.initializers(), []).unwrap();
-            let said = session.step(train, []).unwrap_err().to_string();
-            // The session remains usable.
-            assert_eq!(session.run::<f32>(b, []).unwrap(), 0.0);
-            said
-        }
-    }
-}
-
 #[test]
-fn a_branch_updating_variables_of_two_devices_is_an_error() {
-    let switched = branch_error(true, |_, [a, b]| {
-        Accumulate::new(GradientDescent::new(1.0), 1).minimize(a * 2.0 + b * 3.0)
-    });
-    assert!(
-        switched.contains("'a/Accumulate'") && switched.contains("'b/Accumulate'"),
-        "{switched}"
-    );
-    assert!(switched.contains("runs on one device"), "{switched}");
-    let called = branch_error(false, |g, [a, b]| {
-        let yes = g.constant(true);
+fn a_branch_updates_variables_of_two_devices() {
+    type Train = for<'g> fn(&'g Graph, [Variable<'g>; 2]) -> Operation<'g>;
+    // By Switch, and by a call.
+    let accumulated: Train =
+        |_, [a, b]| Accumulate::new(GradientDescent::new(1.0), 1).minimize(a * 2.0 + b * 3.0);
+    let called: Train = |g, [a, b]| {
+        // A constant would leave one branch.
+        let yes = g.untrained_variable("yes", true).value();
         let done = g.cond(
             yes,
             |g| {
-                let set = [a.assign_add(1.0f32), b.assign_add(2.0f32)];
+                let set = [a.assign_sub(2.0f32), b.assign_sub(3.0f32)];
                 vec![g.control_dependencies(set, || g.constant(1.0f32))]
             },
             |g| vec![g.constant(0.0f32)],
         );
         done[0].operation()
-    });
-    assert!(
-        called.contains("node 'cond' (If)") && called.contains("'b'"),
-        "{called}"
-    );
+    };
+    for train in [accumulated, called] {
+        let g = Graph::new();
+        let a = g.device("/cpu:0", || g.variable("a", 1.0f32));
+        let b = g.device("/cpu:1", || g.variable("b", 1.0f32));
+        let train = train(&g, [a, b]);
+        let session = Session::with_options(&g, cpus(2)).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        for steps in [1.0f32, 2.0] {
+            session.step(train, []).unwrap();
+            let found = [a, b].map(|v| session.run::<f32>(v, []).unwrap());
+            assert_eq!(found, [1.0 - 2.0 * steps, 1.0 - 3.0 * steps]);
+        }
+    }
+}
+
+/// Functions `f0` to `f{depth}`, each of two handles, each of which calls the next one twice; the last one calls `last`.
+fn define_callers(g: &Graph, handles: [Output<'_>; 2], depth: usize, last: &str) {
+    for i in 0..=depth {
+        let called = match i == depth {
+            true => last.to_owned(),
+            false => format!("f{}", i + 1),
+        };
+        let body = g.body(&format!("f{i}"));
+        let [a, b] = handles.map(|h| body.argument("a", &h.fact()));
+        let call = || {
+            let call = body.op("StatefulPartitionedCall").inputs([a, b]);
+            let call = call.attr("f", thalweg::graph::Func::named(&called));
+            call.attr("Tout", vec![DType::F32]).output()
+        };
+        let sum = call() + call();
+        for mut function in g.close_bodies(&[(body, &[a, b], &[sum])]).functions {
+            function.name = format!("f{i}");
+            g.define(function);
+        }
+    }
+}
+
+#[test]
+fn calls_of_two_devices_that_nest_without_end_are_an_error() {
+    for (depth, last) in [(0, "f0"), (12, "f12"), (40, "f0")] {
+        let g = Graph::new();
+        let a = g.device("/cpu:0", || g.variable("a", 1.0f32));
+        let b = g.device("/cpu:1", || g.variable("b", 1.0f32));
+        let handles = [a.handle(), b.handle()];
+        define_callers(&g, handles, depth, last);
+        let call = g.op("StatefulPartitionedCall").inputs(handles);
+        let call = call.attr("f", thalweg::graph::Func::named("f0"));
+        let y = call.attr("Tout", vec![DType::F32]).output();
+        let session = Session::with_options(&g, cpus(2)).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        let told = session.step(y, []).unwrap_err().to_string();
+        assert!(
+            told.contains("nest deeper") || told.contains("use a While"),
+            "{told}"
+        );
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 // argument, changes the results.
 //
 // FAKE_CUDA_VERSION, FAKE_CUDA_CARDS and FAKE_CUDA_BYTES set the version of the driver, and the number and memory of the
-// cards; FAKE_CUDA_FAILS names a function that fails.
+// cards; FAKE_CUDA_FAILS names a function that fails, and FAKE_CUDA_CODE its code.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -31,6 +31,7 @@ enum Result {
     NOT_FOUND = 500,
     NOT_READY = 600,
     LAUNCH_FAILED = 719,
+    CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALID = 901,
     CAPTURE_UNJOINED = 904,
 };
@@ -84,7 +85,7 @@ static bool fails(const char* function) {
 
 // Every function that needs a context says so, as the driver does.
 #define ENTER(function)                             \
-    if (fails(function)) return LAUNCH_FAILED;      \
+    if (fails(function)) return (int)number("FAKE_CUDA_CODE", LAUNCH_FAILED); \
     if (!current) return INVALID_CONTEXT;           \
     std::lock_guard<std::mutex> guard(lock)
 
@@ -118,6 +119,11 @@ static int end_query(Stream* stream) {
 
 #ifndef WITHOUT_FUNCTIONS
 // For the other fake libraries: submits their work to a stream.
+// The stream that this thread captures. Meanwhile the thread may take and give no memory, and load no modules.
+static thread_local Stream* capturing = nullptr;
+#define REFUSED_IN_CAPTURE \
+    if (capturing) return CAPTURE_UNSUPPORTED;
+
 extern "C" int fake_cuda_hand(Stream* stream, std::function<int()>* command) {
     std::lock_guard<std::mutex> guard(lock);
     return hand(stream, *command);
@@ -286,6 +292,7 @@ int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
 
 int cuMemAlloc_v2(Address* address, size_t bytes) {
     ENTER("cuMemAlloc_v2");
+    REFUSED_IN_CAPTURE
     if (bytes == 0) return INVALID_VALUE;
     if (used + bytes > (size_t)number("FAKE_CUDA_BYTES", 1l << 40)) return OUT_OF_MEMORY;
     void* block = aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -300,6 +307,7 @@ int cuMemAlloc_v2(Address* address, size_t bytes) {
 
 int cuMemFree_v2(Address address) {
     ENTER("cuMemFree_v2");
+    REFUSED_IN_CAPTURE
     auto found = memory.find(address);
     if (found == memory.end()) return INVALID_VALUE;
     used -= found->second;
@@ -311,24 +319,28 @@ int cuMemFree_v2(Address address) {
 
 int cuMemHostAlloc(void** block, size_t bytes, unsigned) {
     ENTER("cuMemHostAlloc");
+    REFUSED_IN_CAPTURE
     *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
     return *block ? SUCCESS : OUT_OF_MEMORY;
 }
 
 int cuMemFreeHost(void* block) {
     ENTER("cuMemFreeHost");
+    REFUSED_IN_CAPTURE
     free(block);
     return SUCCESS;
 }
 
 int cuModuleLoadData(void** module, const void* image) {
     ENTER("cuModuleLoadData");
+    REFUSED_IN_CAPTURE
     *module = dlopen((const char*)image, RTLD_NOW | RTLD_LOCAL);
     return *module ? SUCCESS : INVALID_VALUE;
 }
 
 int cuModuleUnload(void* module) {
     ENTER("cuModuleUnload");
+    REFUSED_IN_CAPTURE
     return dlclose(module) ? INVALID_VALUE : SUCCESS;
 }
 
@@ -399,6 +411,7 @@ int cuStreamBeginCapture_v2(Stream* stream, int) {
     ENTER("cuStreamBeginCapture_v2");
     if (stream->captures) return CAPTURE_INVALID;
     stream->captures = true;
+    capturing = stream;
     return SUCCESS;
 }
 
@@ -406,6 +419,7 @@ int cuStreamEndCapture(Stream* stream, Commands** graph) {
     ENTER("cuStreamEndCapture");
     if (!stream->captures) return CAPTURE_INVALID;
     stream->captures = false;
+    capturing = nullptr;
     for (Stream* other : streams) {
         if (other->origin == stream && !other->aside.empty()) return CAPTURE_UNJOINED;
     }

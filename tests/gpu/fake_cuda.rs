@@ -273,7 +273,14 @@ fn missing_outdated_or_failing_libraries_are_reported() {
         return;
     }
     let folder = fakes("fails", &["cuda", "nvrtc"]);
-    let cases: [(&[(&str, &str)], &str); 9] = [
+    let cases: [(&[(&str, &str)], &str); 10] = [
+        (
+            &[
+                ("FAKE_CUDA_FAILS", "cuLaunchKernel"),
+                ("FAKE_CUDA_CODE", "4242"),
+            ],
+            "the driver could not launch a kernel: CUDA's error 4242",
+        ),
         (
             &[("FAKE_CUDA_CARDS", "0")],
             "the driver finds no GPU: see what `nvidia-smi`",

@@ -95,12 +95,13 @@ impl Placement {
         g.device(spec("/cpu:0").or(&self.process), build)
     }
 
-    /// Builds nodes on the device of the global step: the first server, or the CPU.
+    /// Builds nodes on the device of the global step: the first server, or the first tower.
     #[track_caller]
     pub(crate) fn on_step<R>(&self, g: &Graph, build: impl FnOnce() -> R) -> R {
         match self.task {
             Some(_) => g.device("/job:ps/task:0/cpu:0", build),
-            None => self.on_cpu(g, build),
+            // A step of one GPU then has no node on its host.
+            None => self.on_tower(g, 0, build),
         }
     }
 

@@ -69,9 +69,58 @@ pub fn in_parts() -> Vec<Case> {
         draws(),
         positions(),
         slices(),
+        sorted_rows(),
+        lines(),
         quotients(),
     ];
     all.concat()
+}
+
+/// Updates of rows by more indices than a block sorts, in passes over several digits. Some rows get many updates.
+fn sorted_rows() -> Vec<Case> {
+    let (updates, rows, width) = (9001, 300, 3);
+    let ids: Vec<i32> = (0..updates).map(|i| (i * i % 299) as i32).collect();
+    let vectors = Tensor::new(&[updates, 1], &ids).unwrap();
+    let ids = Tensor::new(&[updates], &ids).unwrap();
+    let data = numbers_of(DType::I32, &[updates, width]);
+    let of = numbers_of(DType::I32, &[rows, width]);
+    let shape = Tensor::new(&[2], &[rows as i32, width as i32]).unwrap();
+    let sums = vec![data.clone(), ids, Tensor::scalar(rows as i32)];
+    let scattered = vec![vectors.clone(), data.clone(), shape];
+    let mut cases = vec![
+        large("UnsortedSegmentSum", sums, vec![]),
+        large("ScatterNd", scattered, vec![]),
+        large("GatherNd", vec![of.clone(), vectors.clone()], vec![]),
+    ];
+    for op in [
+        "TensorScatterUpdate",
+        "TensorScatterAdd",
+        "TensorScatterMax",
+    ] {
+        let inputs = vec![of.clone(), vectors.clone(), data.clone()];
+        cases.push(large(op, inputs, vec![]));
+    }
+    cases
+}
+
+/// Lines that are longer than a block.
+fn lines() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (dims, axis) in [([3, 1001], 1), ([600, 5], 0)] {
+        for (exclusive, reverse) in [(false, false), (true, false), (false, true), (true, true)] {
+            let inputs = vec![numbers_of(DType::I32, &dims), Tensor::scalar(axis)];
+            let flags = [("exclusive", exclusive), ("reverse", reverse)];
+            let flags = flags.map(|(name, set)| (name, Attr::Bool(set)));
+            cases.push(large("Cumsum", inputs, flags.into()));
+        }
+    }
+    let top = |x: Tensor| large("TopKV2", vec![x, Tensor::scalar(7i32)], vec![]);
+    cases.push(top(numbers(&[3, 1501])));
+    cases.push(top(numbers_of(DType::I32, &[2, 900])));
+    let targets = Tensor::new(&[3], &[0i32, 700, 1500]).unwrap();
+    let inputs = vec![numbers(&[3, 1501]), targets, Tensor::scalar(800i32)];
+    cases.push(large("InTopKV2", inputs, vec![]));
+    cases
 }
 
 /// Numbers of several blocks of threads, with a part of a group behind them.

@@ -23,7 +23,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_values::read_in_front_of_calls;
 use super::contexts::Contexts;
-use super::split_calls::split_calls;
+use super::split_calls::{Nesting, split_calls};
 use crate::data::GraphData;
 use crate::error::GraphError;
 use crate::node::{Node, NodeId};
@@ -51,18 +51,19 @@ pub fn collapse(
     simplified: Simplified,
     find: Option<FindOp<'_>>,
 ) -> Result<Simplified, GraphError> {
-    collapse_named(simplified, find, "")
+    let nesting = Nesting::outermost(&simplified);
+    collapse_nested(simplified, find, &nesting)
 }
 
-/// As [`collapse`]; names of functions have `prefix` in them.
-pub(super) fn collapse_named(
+/// As [`collapse`], for the body of a function that is in others.
+pub(super) fn collapse_nested(
     simplified: Simplified,
     find: Option<FindOp<'_>>,
-    prefix: &str,
+    nesting: &Nesting,
 ) -> Result<Simplified, GraphError> {
-    let collapsed = collapse_regions(simplified, find, prefix)?;
+    let collapsed = collapse_regions(simplified, find, &nesting.prefix)?;
     match find {
-        Some(find) => split_calls(collapsed, find, prefix),
+        Some(find) => split_calls(collapsed, find, nesting),
         None => Ok(collapsed),
     }
 }

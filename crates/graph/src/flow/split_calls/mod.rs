@@ -12,7 +12,7 @@ mod segments;
 use smallvec::SmallVec;
 use thalweg_tensor::DType;
 
-use super::regions::{collapse_named, distinct};
+use super::regions::{collapse_nested, distinct};
 use crate::data::GraphData;
 use crate::error::{GraphError, Reason};
 use crate::function::calls;
@@ -38,14 +38,63 @@ pub(crate) fn can_split(node: &Node) -> bool {
     SPLIT_OPS.contains(&node.op.name)
 }
 
-/// Splits the calls that use resources of other devices than their own. Names of new functions begin with `prefix`.
+/// The deepest nesting of calls that are split, and the most functions that a graph gets by it: each call has functions of
+/// its own, and a function may call others twice, or itself.
+const MAX_DEPTH: usize = 16;
+const MAX_NEW_FUNCTIONS: usize = 10_000;
+
+/// The functions around a body.
+pub(super) struct Nesting {
+    /// Stands in the names of new functions.
+    pub(super) prefix: String,
+    depth: usize,
+    /// The number of functions that the library may have.
+    most: usize,
+}
+
+impl Nesting {
+    /// No function.
+    pub(super) fn outermost(simplified: &Simplified) -> Nesting {
+        Nesting {
+            prefix: String::new(),
+            depth: 0,
+            most: simplified.graph.functions().len() + MAX_NEW_FUNCTIONS,
+        }
+    }
+
+    /// One more, of a call of this name.
+    fn within(&self, prefix: String) -> Nesting {
+        Nesting {
+            prefix,
+            depth: self.depth + 1,
+            ..*self
+        }
+    }
+
+    /// # Errors
+    /// There are too many.
+    fn check(&self, library: &GraphData, node: &Node) -> Result<(), GraphError> {
+        match self.depth < MAX_DEPTH && library.functions().len() < self.most {
+            true => Ok(()),
+            false => Err(GraphError::of(
+                node,
+                Reason::Argument(format!(
+                    "it uses resources of several devices through calls that nest deeper than {MAX_DEPTH}, or through \
+                     more than {MAX_NEW_FUNCTIONS} functions: put the resources on one device"
+                )),
+            )),
+        }
+    }
+}
+
+/// Splits the calls that use resources of other devices than their own.
 ///
 /// # Errors
-/// A function uses a resource in a way that ties several devices together, such as a loop over both.
+/// A function uses a resource in a way that ties several devices together, such as a loop over both. Calls nest too deep.
 pub(super) fn split_calls(
     simplified: Simplified,
     find: FindOp<'_>,
-    prefix: &str,
+    nesting: &Nesting,
 ) -> Result<Simplified, GraphError> {
     let Some(no_value) = find("FakeParam") else {
         return Ok(simplified);
@@ -69,8 +118,10 @@ pub(super) fn split_calls(
         let here = match foreign_handle(&simplified, id) {
             None => rebuilt.push(home, node),
             Some(handle) => {
-                let name = format!("{prefix}{}:", rebuilt.graph.len());
-                let bodies = bodies(&simplified, id, &mut rebuilt.graph, find, &name)?;
+                nesting.check(&rebuilt.graph, &node)?;
+                let name = format!("{}{}:", nesting.prefix, rebuilt.graph.len());
+                let inner = nesting.within(name.clone());
+                let bodies = bodies(&simplified, id, &mut rebuilt.graph, find, &inner)?;
                 let refused = || split_error(&simplified.graph, id, handle);
                 let segments = Segments::find(&bodies, home);
                 let segments = segments.ok_or_else(refused)?;
@@ -103,13 +154,13 @@ fn foreign_handle(simplified: &Simplified, id: NodeId) -> Option<OutputId> {
 }
 
 /// The functions of a call, their nodes on devices, with all calls in them split. Functions that they call are defined in
-/// `library`, with names that begin with `prefix`.
+/// `library`.
 fn bodies(
     simplified: &Simplified,
     id: NodeId,
     library: &mut GraphData,
     find: FindOp<'_>,
-    prefix: &str,
+    nesting: &Nesting,
 ) -> Result<Vec<Body>, GraphError> {
     let node = simplified.graph.node(id);
     let home = simplified.devices[id.index()];
@@ -136,7 +187,11 @@ fn bodies(
             targets: function.runs(node.op.calls),
             devices: body_devices(&function, &arguments, home),
         };
-        let body = collapse_named(body, Some(find), &format!("{prefix}{number}:"))?;
+        let inner = Nesting {
+            prefix: format!("{}{number}:", nesting.prefix),
+            ..*nesting
+        };
+        let body = collapse_nested(body, Some(find), &inner)?;
         *library = library.with_library_of(&body.graph);
         bodies.push(Body {
             placed: body,
