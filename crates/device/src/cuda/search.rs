@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_name_with_a_version_goes_before_one_without() {
         let both = folder("both", &["libcudnn.so", "libcudnn.so.9"]);
-        let found = SearchFolders::file(&[both.clone()], Library::Cudnn);
+        let found = SearchFolders::file(std::slice::from_ref(&both), Library::Cudnn);
         assert_eq!(found, Some(both.join("libcudnn.so.9")));
         std::fs::remove_dir_all(both).unwrap();
     }
