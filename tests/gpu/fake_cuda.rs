@@ -1,7 +1,6 @@
 //! The CUDA driver backend with fake libraries, which this test compiles: a driver whose card is the processor, a
 //! compiler for it, cuBLASLt, cuDNN and NCCL. Sessions on them, and the messages of their errors.
 
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
@@ -17,7 +16,7 @@ use thalweg_tests::root;
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Environment variable that is set in the process with the fakes.
-const CHILD_PROCESS: &str = "THALWEG_FAKE_CUDA";
+pub const CHILD_PROCESS: &str = "THALWEG_FAKE_CUDA";
 
 /// A folder with the fakes of these libraries.
 pub fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
@@ -78,13 +77,13 @@ fn compiled(library: &str, define: &str) -> PathBuf {
 
 /// Runs test `child_session` of this program with the fakes that are in a folder.
 fn run_with(folder: &Path, variables: &[(&str, &str)]) -> process::Output {
-    run_test("child_session", folder, variables)
+    run_test("fake_cuda::child_session", folder, variables)
 }
 
 /// Runs a test of this program with the fakes that are in a folder.
-fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::Output {
+pub fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &format!("fake_cuda::{test}"), "--nocapture"]);
+    command.args(["--exact", test, "--nocapture"]);
     command
         .env(CHILD_PROCESS, "1")
         .env("FAKE_CUDA_FOLDER", folder);
@@ -108,8 +107,8 @@ pub fn use_fakes(command: &mut Command, folder: &Path) {
     }
 }
 
-/// The result line that `child_session` prints.
-fn result_line(output: &process::Output) -> String {
+/// The result line that a child prints.
+pub fn result_line(output: &process::Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find_map(|l| l.split_once("outcome: "));
     let (_, result_line) = line.unwrap_or_else(|| {
@@ -194,9 +193,12 @@ fn nccl_is_found_by_the_name_that_its_wheel_has() {
     let folder = fakes("nccl", &[]);
     let library = folder.join("libnccl.so.2");
     std::fs::copy(compiled("nccl", "-DWHOLE"), &library).unwrap();
-    assert_eq!(result_line(&run_test("child_nccl", &folder, &[])), "Ok(())");
+    assert_eq!(
+        result_line(&run_test("fake_cuda::child_nccl", &folder, &[])),
+        "Ok(())"
+    );
     std::fs::remove_file(library).unwrap();
-    let text = result_line(&run_test("child_nccl", &folder, &[]));
+    let text = result_line(&run_test("fake_cuda::child_nccl", &folder, &[]));
     assert!(text.contains("libnccl.so.2") || text == "Ok(())", "{text}");
 }
 
@@ -225,8 +227,9 @@ fn all_of_cudnn_comes_from_one_folder() {
         std::fs::copy(compiled("cudnn", "-DWHOLE"), part).unwrap();
     }
     std::fs::copy(compiled("cudnn", "-DWHOLE"), wheel.join("libcudnn.so.9")).unwrap();
-    let loaded =
-        |variables: &[(&str, &str)]| result_line(&run_test("child_cudnn", &system, variables));
+    let loaded = |variables: &[(&str, &str)]| {
+        result_line(&run_test("fake_cuda::child_cudnn", &system, variables))
+    };
     assert_eq!(
         loaded(&[]),
         format!(
@@ -356,195 +359,4 @@ fn libraries_without_cudas_functions_are_an_error() {
         let text = result_line(&run_with(&folder, &[]));
         assert!(text.contains("has no function"), "{text}");
     }
-}
-
-/// Runs with fakes of cuBLASLt and cuDNN: products and convolutions with their gradients, on card 0 and on the CPU.
-#[test]
-fn child_libraries() {
-    if std::env::var(CHILD_PROCESS).is_err() {
-        return;
-    }
-    let (mut alike, mut who) = (0, BTreeMap::new());
-    for (dtype, precision) in [
-        (DType::F32, 1e-3),
-        (DType::F64, 1e-3),
-        (DType::F16, 2e-2),
-        (DType::BF16, 1e-1),
-    ] {
-        let values = |device: &str| -> (Vec<Tensor>, String) {
-            let g = Graph::new();
-            let all = g.device(device, || computed(&g, dtype));
-            let options = SessionOptions::new()
-                .threads(1)
-                .for_device(&device.parse().unwrap());
-            let session = Session::with_options(&g, options).unwrap();
-            let got = session.step(&all, []).unwrap();
-            let values = (0..all.len()).map(|i| got.tensor(i).unwrap().clone());
-            (values.collect(), session.explain(&all, []).unwrap())
-        };
-        let ((on_gpu, plan), (on_cpu, _)) = (values("/gpu:0"), values("/cpu:0"));
-        for (i, (a, b)) in on_gpu.iter().zip(&on_cpu).enumerate() {
-            let (a, b) = (a.as_slice::<f32>().unwrap(), b.as_slice::<f32>().unwrap());
-            let near = |(a, b): (&f32, &f32)| (a - b).abs() < precision * (1.0 + b.abs());
-            let all = a.len() == b.len() && a.iter().zip(b).all(near);
-            assert!(all, "{dtype}, value {i}: {a:?} and {b:?}");
-        }
-        alike += on_gpu.len();
-        let loaded = |library: &str| plan.contains(&format!("device:GPU:0 uses {library} of /"));
-        assert!(
-            loaded("cuBLASLt") && (plan.contains("status 1001") || loaded("cuDNN")),
-            "{plan}"
-        );
-        for line in plan.lines() {
-            if let Some((_, by)) = line.split_once(" is computed by ") {
-                *who.entry(format!("{dtype} by {by}")).or_insert(0) += 1;
-            }
-        }
-    }
-    println!("\noutcome: {alike} values are alike; {who:?}");
-}
-
-/// Products with and without transposes and batches, and convolutions with their gradients.
-fn computed(g: &Graph, dtype: DType) -> Vec<Output<'_>> {
-    let numbers = |dims: &[i32], seed: i64| {
-        let dims = g.constant(Tensor::new(&[dims.len()], dims).unwrap());
-        g.op("RandomUniform")
-            .input(dims)
-            .attr("dtype", DType::F32)
-            .attr("seed", seed)
-            .attr("seed2", 3)
-            .output()
-            .cast(dtype)
-    };
-    let mut all = Vec::new();
-    for (i, (transpose_a, transpose_b)) in
-        [(false, false), (false, true), (true, false), (true, true)]
-            .into_iter()
-            .enumerate()
-    {
-        let a = numbers(if transpose_a { &[5, 7] } else { &[7, 5] }, 1 + i as i64);
-        let b = numbers(if transpose_b { &[6, 5] } else { &[5, 6] }, 11 + i as i64);
-        let product = g.op("MatMul").input(a).input(b);
-        let product = product.attr("transpose_a", transpose_a);
-        all.push(product.attr("transpose_b", transpose_b).output());
-    }
-    for (a, b) in [
-        ([3, 2, 4], [3, 4, 5]),
-        ([3, 2, 4], [1, 4, 5]),
-        ([1, 2, 4], [3, 4, 5]),
-    ] {
-        let product = g.op("BatchMatMulV2").input(numbers(&a, 21));
-        all.push(product.input(numbers(&b, 22)).output());
-    }
-    for format in [DataFormat::Nhwc, DataFormat::Nchw] {
-        for (stride, padding) in [
-            (1, Padding::Same),
-            // Uneven: no zeros before the columns, and one behind them.
-            (2, Padding::Same),
-            (2, Padding::Valid),
-            (1, Padding::Valid),
-        ] {
-            let dims = match format {
-                DataFormat::Nhwc => [2, 9, 8, 3],
-                DataFormat::Nchw => [2, 3, 9, 8],
-            };
-            let (x, w) = (numbers(&dims, 31), numbers(&[3, 3, 3, 4], 32));
-            let y = x.conv2d(w, [stride, stride], padding, format);
-            all.push(y);
-            all.extend(gradients(&[(y * y).sum()], &[x, w]).into_iter().flatten());
-        }
-    }
-    // Filters of one pixel: GEMMs, where every pixel is met.
-    for (format, dims) in [
-        (DataFormat::Nhwc, [2, 5, 4, 3]),
-        (DataFormat::Nchw, [2, 3, 5, 4]),
-    ] {
-        for stride in [1, 2] {
-            let (x, w) = (numbers(&dims, 41), numbers(&[1, 1, 3, 4], 42));
-            let y = x.conv2d(w, [stride, stride], Padding::Same, format);
-            all.push(y);
-            all.extend(gradients(&[(y * y).sum()], &[x, w]).into_iter().flatten());
-        }
-    }
-    all.into_iter()
-        .map(|value| value.cast(DType::F32))
-        .collect()
-}
-
-#[test]
-fn libraries_compute_products_and_convolutions_with_their_gradients() {
-    if !has_compiler() {
-        return;
-    }
-    let folder = fakes("libraries", &["cuda", "nvrtc", "cublasLt", "cudnn"]);
-    let output = run_test("child_libraries", &folder, &[]);
-    // Engines that may use tensor cores compute no f32. One fails when it runs, and another is the fastest.
-    let expected = "172 values are alike; {\"bf16 by a library\": 12, \"bf16 by a library, engine 8\": 31, \
-                    \"f16 by a library\": 12, \"f16 by a library, engine 8\": 31, \
-                    \"f32 by a library\": 12, \"f32 by a library, engine 7 (Winograd)\": 31, \
-                    \"f64 by a library\": 12, \"f64 by a library, engine 8\": 31}";
-    assert_eq!(result_line(&output), expected);
-    // Choices are kept: another process begins with them, and chooses the same.
-    let choices = || {
-        std::fs::read_dir(folder.join("cache/choices"))
-            .unwrap()
-            .count()
-    };
-    let first = choices();
-    assert!(first > 0);
-    assert_eq!(
-        result_line(&run_test("child_libraries", &folder, &[])),
-        expected
-    );
-    assert_eq!(choices(), first);
-    let sources = std::fs::read_dir(&folder)
-        .unwrap()
-        .filter_map(|e| std::fs::read_to_string(e.unwrap().path().join("source.cpp")).ok());
-    // The kernels that stand in for the libraries were not even compiled.
-    let all: Vec<String> = sources.collect();
-    assert!(!all.is_empty());
-    assert!(
-        !all.iter()
-            .any(|s| s.contains("KERNEL(MatMul") || s.contains("KERNEL(Conv2D"))
-    );
-}
-
-#[test]
-fn kernels_multiply_where_cublaslt_finds_nothing_or_returns_an_unknown_code() {
-    if !has_compiler() {
-        return;
-    }
-    let folder = fakes("no_algorithm", &["cuda", "nvrtc", "cublasLt", "cudnn"]);
-    for (variable, reason) in [
-        (
-            "FAKE_CUBLASLT_FINDS_NOTHING",
-            "cuBLASLt knows no algorithm for it",
-        ),
-        ("FAKE_CUBLASLT_IS_NEWER", "cuBLASLt: cuBLAS's status 4711"),
-    ] {
-        let text = result_line(&run_test("child_libraries", &folder, &[(variable, "1")]));
-        assert!(text.starts_with("172 values are alike"), "{text}");
-        assert!(
-            text.contains(&format!("f32 by a kernel of our own: {reason}")),
-            "{text}"
-        );
-    }
-}
-
-#[test]
-fn after_a_library_failure_kernels_compute_with_a_reason_in_the_plan() {
-    if !has_compiler() {
-        return;
-    }
-    let folder = fakes("failing", &["cuda", "nvrtc", "cublasLt", "cudnn"]);
-    let output = run_test("child_libraries", &folder, &[("FAKE_CUDNN_FAILS", "1")]);
-    let text = result_line(&output);
-    assert!(text.starts_with("172 values are alike"), "{text}");
-    assert!(!text.contains("engine"), "{text}");
-    let why = "f32 by a kernel of our own: ";
-    assert!(text.contains(why), "{text}");
-    assert!(
-        text.contains("status 1001, the library is not ready: the fake was told to fail"),
-        "{text}"
-    );
 }

@@ -4,6 +4,7 @@ mod cudnn_engines;
 mod driver_calls;
 mod emulated;
 mod fake_cuda;
+mod fake_libraries;
 mod faults;
 mod gpu_run;
 mod host_nodes;

@@ -26,6 +26,7 @@ mod exec;
 mod fetch;
 mod frame;
 mod gpu_frame;
+mod gpu_options;
 pub mod gradient_check;
 mod graph_ref;
 mod options;
@@ -42,8 +43,9 @@ pub use engine::Engine;
 pub use fetch::{
     Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, Run, Values, check_numbers,
 };
+pub use gpu_options::GpuOptions;
 pub use graph_ref::GraphRef;
-pub use options::{CpuOptions, GpuOptions, SessionOptions};
+pub use options::{CpuOptions, SessionOptions};
 pub use part::{EnteredPart, PartPlan};
 pub use run_options::{Cancel, RunOptions};
 pub use run_over::InputTimes;

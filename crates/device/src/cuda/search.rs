@@ -92,7 +92,7 @@ fn python_prefixes(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> 
     let path = variable("PATH").unwrap_or_default();
     let python = std::env::split_paths(&path).find(|folder| folder.join("python3").is_file());
     prefixes.extend(python.as_deref().and_then(Path::parent).map(Path::to_owned));
-    // What `pip install` without rights has written.
+    // The wheels that `pip install` without rights has written.
     prefixes.extend(variable("HOME").map(|home| Path::new(&home).join(".local")));
     prefixes.retain(|p| p.is_absolute());
     prefixes

@@ -28,7 +28,7 @@ struct Pass {
     words: Option<Words>,
 }
 
-/// What the node's attributes ask for.
+/// The node's attributes.
 struct Request {
     pattern: Vec<u8>,
     format: Format,

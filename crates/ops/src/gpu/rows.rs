@@ -51,7 +51,7 @@ pub(crate) struct IndexedRows<'a> {
     pub(crate) count: usize,
     /// Elements of a row.
     pub(crate) inner: usize,
-    /// What becomes of an index out of range.
+    /// Policy for an index out of range.
     pub(crate) bad: BadIndices,
 }
 
