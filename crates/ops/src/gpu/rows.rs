@@ -95,10 +95,11 @@ impl<'a> IndexedRows<'a> {
 impl IndexedRows<'_> {
     fn rows(&self) -> Result<usize, KernelError> {
         let rows = elements(self.outer);
-        match u32::try_from(rows) {
-            Ok(rows) if rows < u32::MAX => Ok(rows as usize),
+        match u32::try_from(rows.max(self.count)) {
+            Ok(most) if most < u32::MAX => Ok(rows),
             _ => Err(KernelError::Invalid(format!(
-                "a GPU's kernel takes less than 2^32 rows, and not {rows}: place it on a CPU"
+                "a GPU's kernel takes less than 2^32 rows and indices, and not {rows} and {}: place it on a CPU",
+                self.count
             ))),
         }
     }
@@ -286,7 +287,9 @@ impl SortedRows {
         };
         let n = self.count * self.inner;
         let one_for_all = usize::from(p.dims(updates).is_empty());
-        let launch = Launch::over(n.max(self.rows), &ROWS, name, &[types])
+        // Elements of all rows are counted, and not those of the updates alone.
+        let longest = n.max(self.rows.saturating_mul(self.inner));
+        let launch = Launch::over(longest, &ROWS, name, &[types])
             .arg(target)
             .input(updates)
             .indices(&[n])
@@ -390,7 +393,8 @@ pub(crate) fn sparse_step(p: &Prepare<'_>, name: &'static str) -> Result<Launche
     };
     let sorted = rows.sorted(p)?;
     let n = sorted.count * inner;
-    let launch = Launch::over(n.max(outer), &OPTIMIZER, name, &[p.dtype(grad)]);
+    let longest = n.max(outer.saturating_mul(inner));
+    let launch = Launch::over(longest, &OPTIMIZER, name, &[p.dtype(grad)]);
     let launch = super::variables::optimizer_arguments(p, launch, n, Some(indices));
     let launch = sorted.touched(launch);
     Ok(sorted.then(None, launch))
