@@ -35,7 +35,65 @@ __device__ inline Moments join(const Moments& a, const Moments& b) {
 
 __device__ inline f32 infinity() { return __uint_as_float(0x7f800000); }
 
+// Channels that are loaded together where they are adjacent, and rows of them that are on their way at a time.
+const int LANES = 16 / sizeof(T);
+const int ROWS = 4;
+
+__device__ inline bool is_packed(const Channels& g) { return g.after == 1 && g.channels % LANES == 0; }
+
+// Calls f(channel, begin, end, sums) for each group of adjacent channels of each segment; it writes the sums, one for each lane.
+template <class Sum, class F>
+__device__ inline void by_packed_segment(const Segments& s, Sum* partial, F f) {
+    const Index groups = s.outputs / LANES;
+    for (Index i = first(); i < groups * s.segments; i += stride()) {
+        const Index channel = i % groups * LANES, begin = i / groups * s.each;
+        const Index end = begin + s.each < s.count ? begin + s.each : s.count;
+        f(channel, begin, end, partial + i / groups * s.outputs + channel);
+    }
+}
+
+// Calls f(packs) for rows from `begin` on, ROWS at a time: all are loaded before the first is used.
+template <class F>
+__device__ inline void each_row(const T* x, Index channels, Index begin, Index end, F f) {
+    typedef Pack<T, LANES> Row;
+    Index k = begin;
+    for (; k + ROWS <= end; k += ROWS) {
+        Row rows[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) rows[r] = *(const Row*)(x + (k + r) * channels);
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) f(rows[r], k + r);
+    }
+    for (; k < end; ++k) f(*(const Row*)(x + k * channels), k);
+}
+
+__device__ inline void packed_moments(const T* x, Moments* partial, const Channels& g,
+                                      const Segments& segments) {
+    by_packed_segment(segments, partial, [&](Index channel, Index begin, Index end, Moments* to) {
+        f32 some[LANES], above[LANES] = {}, squares[LANES] = {};
+#pragma unroll
+        for (int j = 0; j < LANES; ++j) {
+            some[j] = begin < end ? widen(x[begin * g.channels + channel + j]) : 0;
+        }
+        each_row(x + channel, g.channels, begin, end, [&](const Pack<T, LANES>& row, Index) {
+#pragma unroll
+            for (int j = 0; j < LANES; ++j) {
+                const f32 own = widen(row.at[j]) - some[j];
+                above[j] += own;
+                squares[j] += own * own;
+            }
+        });
+        const f32 count = begin < end ? (f32)(end - begin) : 0;
+#pragma unroll
+        for (int j = 0; j < LANES; ++j) {
+            const f32 around = count == 0 ? 0 : squares[j] - above[j] * (above[j] / count);
+            to[j] = Moments{count, above[j] + some[j] * count, around < 0 ? 0 : around};
+        }
+    });
+}
+
 KERNEL(BatchNormMoments, const T* x, Moments* partial, Channels g, Segments segments) {
+    if (is_packed(g)) return packed_moments(x, partial, g, segments);
     by_segment(segments, partial, [&](Index channel, Index begin, Index step, Index end) {
         // Relative to one of them, so that the squares are of numbers about as large as the deviation.
         const f32 some = begin < end ? widen(x[place(g, channel, begin)]) : 0;
@@ -86,6 +144,22 @@ KERNEL(BatchNormFixed, const f32* scale, const f32* mean, const f32* variance, f
 
 KERNEL(BatchNorm, const T* x, const f32* mean, const f32* rate, const f32* offset, T* y, Index n,
        Channels g) {
+    if (is_packed(g)) {
+        for (Index i = first(); i < n / LANES; i += stride()) {
+            const Index c = i * LANES % g.channels;
+            const Pack<T, LANES> in = ((const Pack<T, LANES>*)x)[i];
+            const Pack<f32, LANES> m = *(const Pack<f32, LANES>*)(mean + c);
+            const Pack<f32, LANES> r = *(const Pack<f32, LANES>*)(rate + c);
+            const Pack<f32, LANES> o = *(const Pack<f32, LANES>*)(offset + c);
+            Pack<T, LANES> out;
+#pragma unroll
+            for (int j = 0; j < LANES; ++j) {
+                out.at[j] = Narrow<T>::from((widen(in.at[j]) - m.at[j]) * r.at[j] + o.at[j]);
+            }
+            ((Pack<T, LANES>*)y)[i] = out;
+        }
+        return;
+    }
     for (Index i = first(); i < n; i += stride()) {
         const Index c = channel_of(g, i);
         y[i] = Narrow<T>::from((widen(x[i]) - mean[c]) * rate[c] + offset[c]);
@@ -102,8 +176,28 @@ __device__ inline Products join(const Products& a, const Products& b) {
     return Products{a.gradients + b.gradients, a.products + b.products};
 }
 
+__device__ inline void packed_products(const T* dy, const T* x, const f32* mean, Products* partial,
+                                       const Channels& g, const Segments& segments) {
+    by_packed_segment(segments, partial, [&](Index channel, Index begin, Index end, Products* to) {
+        const Pack<f32, LANES> middle = *(const Pack<f32, LANES>*)(mean + channel);
+        f32 gradients[LANES] = {}, products[LANES] = {};
+        each_row(dy + channel, g.channels, begin, end, [&](const Pack<T, LANES>& row, Index k) {
+            const Pack<T, LANES> own = *(const Pack<T, LANES>*)(x + k * g.channels + channel);
+#pragma unroll
+            for (int j = 0; j < LANES; ++j) {
+                const f32 gradient = widen(row.at[j]);
+                gradients[j] += gradient;
+                products[j] += gradient * (widen(own.at[j]) - middle.at[j]);
+            }
+        });
+#pragma unroll
+        for (int j = 0; j < LANES; ++j) to[j] = Products{gradients[j], products[j]};
+    });
+}
+
 KERNEL(BatchNormProducts, const T* dy, const T* x, const f32* mean, Products* partial, Channels g,
        Segments segments) {
+    if (is_packed(g)) return packed_products(dy, x, mean, partial, g, segments);
     by_segment(segments, partial, [&](Index channel, Index begin, Index step, Index end) {
         Products all = {0, 0};
         const f32 middle = mean[channel];
@@ -142,6 +236,24 @@ KERNEL(BatchNormGradients, const Products* partial, const f32* scale, const f32*
 
 KERNEL(BatchNormGrad, const T* dy, const T* x, const f32* mean, const Factors* factors, T* dx,
        Index n, Channels g, Index training) {
+    if (is_packed(g)) {
+        for (Index i = first(); i < n / LANES; i += stride()) {
+            const Index c = i * LANES % g.channels;
+            const Pack<T, LANES> gradients = ((const Pack<T, LANES>*)dy)[i];
+            const Pack<T, LANES> in = ((const Pack<T, LANES>*)x)[i];
+            const Pack<f32, LANES> m = *(const Pack<f32, LANES>*)(mean + c);
+            Pack<T, LANES> out;
+#pragma unroll
+            for (int j = 0; j < LANES; ++j) {
+                const Factors own = factors[c + j];
+                f32 grad = widen(gradients.at[j]) * own.rate;
+                if (training) grad = grad - (widen(in.at[j]) - m.at[j]) * own.along - own.less;
+                out.at[j] = Narrow<T>::from(grad);
+            }
+            ((Pack<T, LANES>*)dx)[i] = out;
+        }
+        return;
+    }
     for (Index i = first(); i < n; i += stride()) {
         const Index c = channel_of(g, i);
         const Factors own = factors[c];

@@ -133,11 +133,14 @@ __device__ inline void map(const A* a, B* out, Index n, F f) {
     for (Index i = packs * N + first(); i < n; i += stride()) out[i] = f(a[i]);
 }
 
-// Calls f(d, index) for the index of element i along each dimension d, innermost first.
-template <class F>
-__device__ inline void unravel(Index rank, const Index* len, Index i, F f) {
-    for (int d = (int)rank - 1; d >= 0; --d) {
-        Index next = i / len[d];
+// Calls f(d, index) for the index of element i along each dimension d, innermost first. Dimensions are numbers of the
+// program, so that lengths and strides stay where arguments are, and need no memory of each thread.
+template <int MOST, class F>
+__device__ inline void unravel(Index rank, const Index (&len)[MOST], Index i, F f) {
+#pragma unroll
+    for (int d = MOST - 1; d >= 0; --d) {
+        if (d >= (int)rank) continue;
+        const Index next = i / len[d];
         f(d, i - next * len[d]);
         i = next;
     }

@@ -141,6 +141,46 @@ fn machine_code_is_cached_and_recompiled_after_corruption() {
     assert_eq!(get(Some(std::path::Path::new("/dev/null/x"))), fresh);
 }
 
+/// Sources whose functions run in every step of a network.
+const HOT: [&str; 9] = [
+    "batch_norm",
+    "binary",
+    "fill",
+    "gemm",
+    "optimizer",
+    "pool",
+    "reduce",
+    "softmax",
+    "strided_copy",
+];
+
+/// A stack frame is memory of each thread: an array that the program indexes, or registers that do not suffice.
+#[test]
+fn functions_of_networks_need_no_memory_of_their_threads() {
+    let Some(compiler) = compiler() else { return };
+    let mut seen = std::collections::BTreeSet::new();
+    for (function, _) in functions().into_values() {
+        let hot = HOT.contains(&function.source.name) && !function.types.contains(&DType::F64);
+        if !hot || !seen.insert((function.source.name, function.macros())) {
+            continue;
+        }
+        let report = compiler.report(&function, "sm_90").unwrap();
+        let frames = report
+            .lines()
+            .filter(|line| line.contains("bytes stack frame"));
+        let all: Vec<&str> = frames.map(str::trim).collect();
+        assert!(!all.is_empty(), "{report}");
+        let none = |line: &&str| line.contains(" 0 bytes stack frame, 0 bytes spill stores");
+        assert!(
+            all.iter().all(none),
+            "{} {:?}: {report}",
+            function.source.name,
+            function.types
+        );
+    }
+    assert!(seen.len() > HOT.len());
+}
+
 #[test]
 fn precompiled_machine_code_needs_no_compiler() {
     let Some(compiler) = compiler() else { return };

@@ -71,6 +71,7 @@ pub fn in_parts() -> Vec<Case> {
         slices(),
         sorted_rows(),
         lines(),
+        normalized(),
         quotients(),
     ];
     all.concat()
@@ -99,6 +100,27 @@ fn sorted_rows() -> Vec<Case> {
     ] {
         let inputs = vec![of.clone(), vectors.clone(), data.clone()];
         cases.push(large(op, inputs, vec![]));
+    }
+    cases
+}
+
+/// Batch normalization of more rows than a thread takes, with channels that are loaded together and with others.
+fn normalized() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (dtype, channels) in [
+        (DType::F32, 8),
+        (DType::F32, 6),
+        (DType::F16, 16),
+        (DType::BF16, 8),
+    ] {
+        let x = || numbers_of(dtype, &[3, 11, 7, channels]);
+        let of_channels = || numbers(&[channels]);
+        let none = || Tensor::new(&[0], &[0f32; 0]).unwrap();
+        let forward = vec![x(), of_channels(), of_channels(), none(), none()];
+        cases.push(large("FusedBatchNormV3", forward, vec![]));
+        let positive = Tensor::new(&[channels], &vec![0.5f32; channels]).unwrap();
+        let inputs = [x(), x(), of_channels(), of_channels(), positive, none()];
+        cases.push(large("FusedBatchNormGradV3", inputs.into(), vec![]));
     }
     cases
 }

@@ -148,7 +148,30 @@ impl Compiler {
     /// # Errors
     /// [`GpuError::Compile`], with the compiler's log.
     pub fn cubin(&self, function: &Function, architecture: &str) -> Result<Vec<u8>, GpuError> {
-        let options = Self::options(function, architecture);
+        self.compiled(function, architecture, &[])
+            .map(|(cubin, _)| cubin)
+    }
+
+    /// The assembler's report on the functions of a source, for its dtypes and an architecture: registers, stack frames and
+    /// spills of each.
+    ///
+    /// # Errors
+    /// As [`cubin`](Self::cubin).
+    pub fn report(&self, function: &Function, architecture: &str) -> Result<String, GpuError> {
+        let verbose = ["--ptxas-options=-v"];
+        self.compiled(function, architecture, &verbose)
+            .map(|(_, log)| log)
+    }
+
+    /// The machine code, and the log.
+    fn compiled(
+        &self,
+        function: &Function,
+        architecture: &str,
+        more: &[&str],
+    ) -> Result<(Vec<u8>, String), GpuError> {
+        let mut options = Self::options(function, architecture);
+        options.extend(more.iter().map(|&option| option.to_owned()));
         let failed = |log: String| GpuError::Compile {
             file: function.source.name,
             architecture: architecture.to_owned(),
@@ -185,7 +208,7 @@ impl Compiler {
         // SAFETY: `cubin` has room for as many bytes as the library has said it will write.
         let got = NvrtcCode::of(unsafe { (api.cubin)(raw, cubin.as_mut_ptr().cast()) });
         match sized.and(got) {
-            Ok(()) if size > 0 => Ok(cubin),
+            Ok(()) if size > 0 => Ok((cubin, log(&program))),
             Ok(()) => Err(failed("no machine code".to_owned())),
             Err(e) => Err(failed(format!("no machine code: {e}"))),
         }

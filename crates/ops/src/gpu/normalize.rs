@@ -26,13 +26,22 @@ fn channel_bytes(g: &Channels, size: usize) -> usize {
     }
 }
 
+/// Split of the sums of each channel. Adjacent channels are loaded together, 16 bytes at a time.
+fn sum_segments(p: &Prepare<'_>, g: &Channels) -> SumSegments {
+    let lanes = 16 / p.dtype(0).size();
+    match g.after == 1 && g.channels.is_multiple_of(lanes) {
+        true => SumSegments::packed(g.channels, g.count(), lanes),
+        false => SumSegments::new(g.channels, g.count(), g.after > 1),
+    }
+}
+
 /// Batch normalization of images with this view.
 pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, KernelError> {
     let attrs = &p.node.attrs;
     let (n, types) = (g.elements(), [p.dtype(0)]);
     let epsilon = attrs.float("epsilon");
     let training = attrs.bool("is_training");
-    let segments = SumSegments::new(g.channels, g.count(), g.after > 1);
+    let segments = sum_segments(p, g);
     let (partial, rate) = (
         Arg::Scratch(0),
         Arg::Scratch(segments.bytes(MAX_CHANNEL_BYTES)),
@@ -86,7 +95,7 @@ pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, Kern
 pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels) -> Launches {
     let attrs = &p.node.attrs;
     let (n, types) = (g.elements(), [p.dtype(0)]);
-    let segments = SumSegments::new(g.channels, g.count(), g.after > 1);
+    let segments = sum_segments(p, g);
     let (partial, factors) = (
         Arg::Scratch(0),
         Arg::Scratch(segments.bytes(MAX_CHANNEL_BYTES)),

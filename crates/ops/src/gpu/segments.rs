@@ -22,6 +22,8 @@ pub(super) struct SumSegments {
     segments: usize,
     each: usize,
     across: bool,
+    /// Sums that a thread takes at a time.
+    lanes: usize,
 }
 
 impl SumSegments {
@@ -41,6 +43,17 @@ impl SumSegments {
             segments: count.div_ceil(each),
             each,
             across,
+            lanes: 1,
+        }
+    }
+
+    /// The same where a thread takes `lanes` adjacent sums at a time.
+    pub(super) fn packed(outputs: usize, count: usize, lanes: usize) -> SumSegments {
+        let of_groups = SumSegments::new(outputs / lanes, count, false);
+        SumSegments {
+            outputs,
+            lanes,
+            ..of_groups
         }
     }
 
@@ -65,7 +78,7 @@ impl SumSegments {
         let units = self.outputs * self.segments;
         let blocks = match self.across {
             true => units,
-            false => units.div_ceil(THREADS as usize),
+            false => (units / self.lanes).div_ceil(THREADS as usize),
         };
         Launch {
             blocks: blocks.clamp(1, MAX_BLOCKS) as u32,
