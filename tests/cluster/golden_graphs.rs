@@ -41,8 +41,10 @@ fn steps<'g>(all: &'g [Server], graph: &'g Graph) -> Result<Step<'g>, String> {
 /// Runs every golden graph on three tasks; panics with the failures. `place` returns the task of a node without a
 /// device.
 fn check(place: impl Fn(&NodeDef) -> usize + Sync) {
-    let names = names(&std::env::var("GRAPH").unwrap_or_default());
+    let mut names = names(&std::env::var("GRAPH").unwrap_or_default());
     assert!(!names.is_empty());
+    // The target of its remote calls is a task of job localhost, which this cluster does not have.
+    names.retain(|name| name != "functions_remote");
     let all = servers(&cluster(&[("worker", 3)]));
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let place = |node: &mut NodeDef| {

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use thalweg_tensor::sync::Unpoisoned;
 
+use super::candidate::Candidate;
 use super::cublaslt::{Gemms, MatmulPlan};
 use super::cudnn::{ConvolutionPlan, Convolutions};
 use super::driver_api::{DriverApi, Stream};
-use super::trials::{CallTrials, Candidate};
+use super::trials::CallTrials;
 use super::{Card, Library};
 use crate::gpu::{Address, Call, Engine, GpuError, Handle, ReadyCall};
 
@@ -150,7 +151,8 @@ impl Libraries {
             Call::Gemm(_) => Library::CublasLt,
             Call::Convolution(_) => Library::Cudnn,
         };
-        let best = self.trials.fastest(call, tf32, library, &candidates)?;
+        let version = library.version().unwrap_or(0);
+        let best = self.trials.fastest(call, tf32, version, &candidates)?;
         let plan = candidates.swap_remove(best);
         let ready = ReadyCall {
             handle: state.plans.len() as Handle,

@@ -1,12 +1,7 @@
-//! CUDA's libraries: their names, versions, and the errors of missing ones.
+//! CUDA's libraries: their names, their files, and the errors of missing ones.
 
-use super::cublaslt::CublasLtApi;
-use super::cudnn::CudnnApi;
-use super::driver_api::DriverApi;
-use super::nccl::NcclApi;
-use super::nvrtc::NvrtcApi;
-use super::opened::OpenedLibrary;
-use super::search::SearchFolders;
+use std::path::PathBuf;
+
 use crate::gpu::GpuError;
 
 /// A library of CUDA.
@@ -69,42 +64,23 @@ impl Library {
         }
     }
 
-    /// Opens it, and checks that it has the functions that are called.
-    ///
-    /// # Errors
-    /// [`GpuError::Missing`], with the places that were searched and how to get it; [`GpuError::Lacking`] where it is
-    /// another than it should be.
-    pub fn open(self) -> Result<OpenedLibrary, GpuError> {
-        if self == Library::Cudnn {
-            // Engines of cuDNN call cuBLASLt; where that is missing, they end the process.
-            Library::CublasLt.open()?;
-        }
-        let opened = OpenedLibrary::open(self)?;
+    /// The names of its file, best first.
+    pub(super) fn files(self) -> &'static [&'static str] {
         match self {
-            Library::Driver => DriverApi::of(&opened).map(drop),
-            Library::Nvrtc => NvrtcApi::of(&opened).map(drop),
-            Library::CublasLt => CublasLtApi::of(&opened).map(drop),
-            Library::Cudnn => CudnnApi::of(&opened).map(drop),
-            Library::Nccl => NcclApi::of(&opened).map(drop),
-        }?;
-        Ok(opened)
+            Library::Driver => &["libcuda.so.1", "libcuda.so"],
+            Library::Nvrtc => &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
+            Library::CublasLt => &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"],
+            Library::Cudnn => &["libcudnn.so.9", "libcudnn.so"],
+            Library::Nccl => &["libnccl.so.2", "libnccl.so"],
+        }
     }
 
-    /// Returns its version number: `cuDNN 9.26.0` is 92600. `None` for one that is not there or does not report it.
-    pub fn version(self) -> Option<u64> {
-        let opened = self.open().ok()?;
+    /// Begins the names of files that it opens itself, by name: these are opened first, from its own folder.
+    pub(super) fn parts(self) -> Option<&'static str> {
         match self {
-            Library::Driver => {
-                let version = DriverApi::of(&opened).ok()?.version().ok()?;
-                u64::try_from(version).ok()
-            }
-            Library::Nvrtc => {
-                let (major, minor) = NvrtcApi::of(&opened).ok()?.version().ok()?;
-                u64::try_from(major * 1000 + minor * 10).ok()
-            }
-            Library::CublasLt => returned(&opened, "cublasLtGetVersion"),
-            Library::Cudnn => returned(&opened, "cudnnGetVersion"),
-            Library::Nccl => None,
+            Library::Cudnn => Some("libcudnn_"),
+            Library::Nvrtc => Some("libnvrtc-builtins.so"),
+            Library::Driver | Library::CublasLt | Library::Nccl => None,
         }
     }
 
@@ -118,26 +94,14 @@ impl Library {
     }
 
     /// The error of a library that is in none of these folders, nor where the system's loader looks.
-    pub(super) fn missing(self, folders: SearchFolders) -> GpuError {
+    pub(super) fn missing(self, folders: Vec<PathBuf>) -> GpuError {
         GpuError::Missing {
             name: self.name(),
             files: self.files().iter().map(|&f| f.to_owned()).collect(),
-            folders: [folders.before, folders.after].concat(),
+            folders,
             advice: self.advice(),
         }
     }
-}
-
-/// The version that a library's function of this name returns, which takes nothing and gives a `size_t`.
-fn returned(library: &OpenedLibrary, name: &'static str) -> Option<u64> {
-    // SAFETY: the two functions of this kind that are called have this type.
-    let version = unsafe {
-        library
-            .function::<unsafe extern "C" fn() -> usize>(name)
-            .ok()?
-    };
-    // SAFETY: as above.
-    Some(unsafe { version() } as u64)
 }
 
 #[cfg(test)]
@@ -147,7 +111,7 @@ mod tests {
     #[test]
     fn a_missing_library_is_looked_for_by_the_names_that_systems_give_it() {
         for library in Library::ALL {
-            let text = library.missing(SearchFolders::default()).to_string();
+            let text = library.missing(Vec::new()).to_string();
             let [first, ..] = library.files() else {
                 panic!("{library:?} has no file");
             };

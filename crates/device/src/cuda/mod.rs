@@ -16,6 +16,7 @@
 //! ```
 
 mod absent;
+mod candidate;
 mod card;
 mod cards;
 mod cubins;
@@ -29,11 +30,13 @@ mod libraries;
 mod library;
 mod nccl;
 mod nvrtc;
+mod open_library;
 mod opened;
 mod search;
 mod trials;
 
 pub use absent::{AbsentCard, EngineChoice};
+use candidate::MAX_CANDIDATES;
 pub use card::Card;
 pub use cards::{Cards, cards};
 pub use cubins::Cubins;
@@ -41,4 +44,3 @@ pub use driver::Cuda;
 pub use library::Library;
 pub use nvrtc::Compiler;
 pub use opened::OpenedLibrary;
-use trials::MAX_CANDIDATES;

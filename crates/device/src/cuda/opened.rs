@@ -35,7 +35,7 @@ impl OpenedLibrary {
         };
         let after = || SearchFolders::file(&folders.after, library).and_then(|p| at(library, &p));
         let opened = before.or_else(by_name).or_else(after);
-        opened.ok_or_else(|| library.missing(folders))
+        opened.ok_or_else(|| library.missing([folders.before, folders.after].concat()))
     }
 
     /// The file that was loaded, by its absolute path where the system tells it.

@@ -14,28 +14,6 @@ pub(super) const FOLDERS_VARIABLE: &str = "THALWEG_CUDA_LIBRARIES";
 /// Maximum number of entries of a folder that are looked at.
 const MAX_ENTRIES: usize = 4096;
 
-impl Library {
-    /// The names of its file, best first.
-    pub(super) fn files(self) -> &'static [&'static str] {
-        match self {
-            Library::Driver => &["libcuda.so.1", "libcuda.so"],
-            Library::Nvrtc => &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
-            Library::CublasLt => &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"],
-            Library::Cudnn => &["libcudnn.so.9", "libcudnn.so"],
-            Library::Nccl => &["libnccl.so.2", "libnccl.so"],
-        }
-    }
-
-    /// Begins the names of files that it opens itself, by name: these are opened first, from its own folder.
-    pub(super) fn parts(self) -> Option<&'static str> {
-        match self {
-            Library::Cudnn => Some("libcudnn_"),
-            Library::Nvrtc => Some("libnvrtc-builtins.so"),
-            Library::Driver | Library::CublasLt | Library::Nccl => None,
-        }
-    }
-}
-
 /// The folders in which a library may be, in order. The loader's own come between `before` and `after`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SearchFolders {

@@ -6,37 +6,17 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::Card;
+use super::candidate::Candidate;
 use super::disk_cache::{DiskCache, hash};
 use super::driver_api::{DriverApi, DriverCode, Stream};
-use super::{Card, Library};
 use crate::gpu::{ALIGNMENT, Address, Call, GpuError};
-
-/// The most plans that are tried for a call.
-pub(super) const MAX_CANDIDATES: usize = 5;
 
 /// Timed runs of a plan, after one that is not timed. The shortest counts.
 const RUNS: usize = 3;
 
 /// Value of each byte of a trial's inputs: small positive numbers in every float dtype, whose sums overflow in none.
 const INPUT_BYTE: u8 = 0x2c;
-
-/// A plan for a call, which can be run.
-pub(super) trait Candidate {
-    /// Bytes that it works with.
-    fn workspace(&self) -> usize;
-
-    /// Submits it to a stream.
-    ///
-    /// # Safety
-    /// The addresses are those of two inputs and an output as large as the call's, and of a workspace of its length;
-    /// nothing else uses the output and the workspace until the stream has run it.
-    unsafe fn submit(
-        &self,
-        addresses: [Address; 3],
-        workspace: Address,
-        stream: Stream,
-    ) -> Result<(), GpuError>;
-}
 
 /// Trials on a card.
 #[derive(Debug)]
@@ -111,11 +91,10 @@ impl CallTrials {
         &self,
         call: &Call,
         tf32: bool,
-        library: Library,
+        version: u64,
         candidates: &[impl Candidate],
     ) -> Result<usize, String> {
         let count = candidates.len();
-        let version = library.version().unwrap_or(0);
         let key = format!("{} {version} {count} {tf32} {call:?}", self.place);
         let name = format!("{:016x}.choice", hash(key.as_bytes()));
         let kept = self

@@ -24,6 +24,7 @@
 mod call_values;
 mod contexts;
 mod ops;
+mod region_body;
 mod regions;
 mod split_calls;
 mod value_readers;
@@ -32,5 +33,6 @@ pub use call_values::with_values;
 pub(crate) use call_values::{can_take_value, handle_of_call};
 pub use contexts::Contexts;
 pub use ops::{ENTER, EXIT, MERGE, NEXT, SWITCH};
-pub use regions::{REGION, RegionBody, collapse, is_extracted};
+pub use region_body::RegionBody;
+pub use regions::{REGION, collapse, is_extracted};
 pub(crate) use split_calls::can_split;

@@ -9,7 +9,7 @@ use thalweg_graph::op::arg_of;
 use thalweg_tensor::{DType, Tensor};
 
 use super::dataset::{Cardinality, DATASET_OP, Dataset, METADATA, Row, Rows, number, source};
-use super::patterns::matching_files;
+use crate::files::patterns::matching_files;
 use crate::files::record_files::{Format, Records, compression};
 
 /// The records of files, one file after the other.

@@ -30,7 +30,6 @@ mod padded_raw;
 mod parse_example;
 mod parse_sequence;
 mod pass_through;
-pub(crate) mod patterns;
 mod reader_references;
 mod readers;
 mod record_input;
@@ -169,9 +168,6 @@ pub(crate) static OPS: &[&Op] = &[
     &immutable_const::FACT,
     &by_index::GLOBAL_SHUFFLE,
     &by_index::GET_ELEMENT_AT_INDEX,
-    &patterns::MATCHING,
-    &patterns::READ,
-    &patterns::WRITE,
     &parse_example::PARSE_EXAMPLE,
     &parse_example::PARSE_EXAMPLE_V2,
     &parse_example::PARSE_SINGLE_EXAMPLE,

@@ -8,8 +8,8 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::patterns::matches;
 use super::shuffle::Words;
+use crate::files::patterns::matches;
 use crate::files::record_files::{Format, Record, Records, compression};
 
 /// The records of files in a random order, pass after pass. TensorFlow's order depends on its threads.

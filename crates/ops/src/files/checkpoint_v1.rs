@@ -12,7 +12,7 @@ use thalweg_graph::op::{
 use thalweg_tensor::{DType, Tensor};
 
 use super::checkpoint_inputs::{disk, kernel_error, prefix};
-use crate::data::patterns::matches;
+use super::patterns::matches;
 
 /// Definition of an op on files without a kernel.
 const fn file_op(

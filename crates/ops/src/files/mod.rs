@@ -6,6 +6,7 @@ mod checkpoint_v1;
 pub(crate) mod iterator_position;
 mod load_and_remap;
 mod merge;
+pub(crate) mod patterns;
 pub(crate) mod record_files;
 mod restore;
 mod save;
@@ -26,4 +27,7 @@ pub(crate) static OPS: &[&Op] = &[
     &checkpoint_v1::RESTORE,
     &checkpoint_v1::RESTORE_SLICE,
     &load_and_remap::LOAD,
+    &patterns::MATCHING,
+    &patterns::READ,
+    &patterns::WRITE,
 ];

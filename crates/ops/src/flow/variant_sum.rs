@@ -8,7 +8,7 @@ use super::list_items::Items;
 use super::optional::Optional;
 use super::tensor_list::TensorList;
 use super::tensor_map::TensorMap;
-use crate::sparse::csr::elementwise;
+use crate::support::sparse_sum;
 use crate::support::tensors::sum;
 
 /// Zeros in the shapes of a variant's elements: of a list or an optional, and of those within; an empty map.
@@ -23,7 +23,7 @@ pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, Kerne
         // An absent entry counts as zeros in a sum of maps.
         return TensorMap::empty(cx.memory());
     }
-    if let Some(zeros) = elementwise::zeros_like(cx, of)? {
+    if let Some(zeros) = sparse_sum::zeros_like(cx, of)? {
         return Ok(zeros);
     }
     let Some(optional) = of.object::<Optional>() else {

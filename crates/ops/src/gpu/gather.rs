@@ -4,7 +4,6 @@ use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 
-use super::rows::sorted_segment_sum;
 use super::sources::GATHER;
 use super::strided_copy::by_size;
 
@@ -62,21 +61,8 @@ pub(super) fn gather_rows(
         .arg(status)
 }
 
-/// Number of ids from which on they are sorted first.
-const SORTED_IDS: usize = 512;
-
-/// Sums the slices of input 0 for each id in input 1.
-///
-/// # Errors
-/// There are too many segments.
-pub(crate) fn segment_sum(
-    p: &Prepare<'_>,
-    segments: usize,
-    inner: usize,
-) -> Result<Launches, KernelError> {
-    if p.inputs[1].elements() >= SORTED_IDS {
-        return sorted_segment_sum(p, segments, inner);
-    }
+/// Sums the slices of input 0 for each id in input 1, each result by a thread that goes through all ids.
+pub(super) fn short_segment_sum(p: &Prepare<'_>, segments: usize, inner: usize) -> Launches {
     let (n, rows) = (p.outputs[0].elements(), p.inputs[1].elements());
     let longest = n.max(rows).max(p.inputs[0].elements()).max(segments);
     let types = [p.dtype(0), p.dtype(1)];
@@ -89,11 +75,11 @@ pub(crate) fn segment_sum(
         .indices(&[inner])
         .indices(&[segments])
         .arg(Arg::Status);
-    Ok(Launches {
+    Launches {
         fault: Some(Fault {
             input: 1,
             reason: format!("the segment is not below {segments}"),
         }),
         ..launch.into()
-    })
+    }
 }

@@ -30,14 +30,14 @@ pub(crate) use elementwise::{binary, binary_as, broadcast, check_numerics, check
 pub(crate) use fill::{
     add_n, band_part, cast, fill, one_hot, ones, range, repeated, select, select_slices, zeros,
 };
-pub(crate) use gather::{gather, gather_of, segment_sum};
+pub(crate) use gather::{gather, gather_of};
 pub(crate) use gemm::gemm;
 pub(crate) use normalize::{batch_norm, batch_norm_grad, lrn, lrn_grad};
 pub(crate) use pool::{pool, pool_argmax, pool_argmax_grad};
 pub(crate) use random::random;
 pub(crate) use reduce::reduce;
 pub(crate) use rows::{
-    BadIndices, IndexedRows, scatter, scatter_nd, scatter_nd_variable, sparse_step,
+    BadIndices, IndexedRows, scatter, scatter_nd, scatter_nd_variable, segment_sum, sparse_step,
 };
 pub(crate) use scan::{in_top_k, scan, top_k};
 pub(crate) use softmax::{cross_entropy, softmax};

@@ -7,7 +7,7 @@ use thalweg_tensor::DType;
 use thalweg_tensor::shape::elements;
 
 use super::fill::zero;
-use super::gather::gather_rows;
+use super::gather::{gather_rows, short_segment_sum};
 use super::sources::{OPTIMIZER, ROWS, SORT};
 use super::strided_copy::{by_size, strided_copy};
 use crate::support::strided_copy::{CopyAxis, StridedCopy};
@@ -299,12 +299,21 @@ impl SortedRows {
     }
 }
 
-/// Segment sums of input 0 by the ids in input 1, in any order.
-pub(crate) fn sorted_segment_sum(
+/// Number of ids from which on they are sorted first.
+const SORTED_IDS: usize = 512;
+
+/// Sums the slices of input 0 for each id in input 1. The ids are in any order.
+///
+/// # Errors
+/// There are too many segments.
+pub(crate) fn segment_sum(
     p: &Prepare<'_>,
     segments: usize,
     inner: usize,
 ) -> Result<Launches, KernelError> {
+    if p.inputs[1].elements() < SORTED_IDS {
+        return Ok(short_segment_sum(p, segments, inner));
+    }
     let rows = IndexedRows {
         indices: 1,
         outer: &[segments],

@@ -9,9 +9,9 @@ use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
 use crate::flow::variant_sum;
-use crate::sparse::csr::elementwise;
 use crate::support::elementwise::CHUNK;
 use crate::support::shapes;
+use crate::support::sparse_sum;
 
 /// Dtypes that can be added, including lists of tensors.
 const SUMMABLE: &[DType] = &DType::joined::<15>(DType::ALL_NUMBERS, &[DType::Variant]);
@@ -34,7 +34,7 @@ pub(crate) static ADD_N: Op = Op {
             let mut sum = cx.value(0)?;
             for i in 1..cx.inputs() {
                 let next = cx.tensor(i)?;
-                sum = match elementwise::sum_of_variants(cx, &sum, next)? {
+                sum = match sparse_sum::sum_of_variants(cx, &sum, next)? {
                     Some(matrix) => matrix,
                     None => variant_sum::added(&sum, next)?,
                 };

@@ -8,10 +8,10 @@ use thalweg_tensor::DType;
 use thalweg_tensor::num_complex::Complex;
 
 use super::broadcast::sum_to;
-use crate::sparse::csr::elementwise;
 use crate::support::elementwise::{binary_to, computed, convert, unary};
 use crate::support::gradient_nodes::conj;
 use crate::support::shapes;
+use crate::support::sparse_sum;
 
 const COMPLEX: AttrDef = type_attr_or("T", DType::COMPLEX, DType::C64);
 const REAL: &[DType] = &[DType::F32, DType::F64];
@@ -188,5 +188,5 @@ const CONJ_KERNELS: &[Kernel] = &[
     })
     .in_place(&[(0, 0)])
     .only(&[("T", DType::COMPLEX)]),
-    cpu_tensors(elementwise::conj).only(&[("T", &[DType::Variant])]),
+    cpu_tensors(sparse_sum::conj).only(&[("T", &[DType::Variant])]),
 ];

@@ -4,7 +4,7 @@ mod add;
 mod concat_split;
 mod count;
 mod cross;
-pub(crate) mod csr;
+mod csr;
 mod dense_elementwise;
 mod dense_matmul;
 mod edit_distance;

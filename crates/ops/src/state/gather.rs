@@ -11,7 +11,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Shape};
 
-use super::row_indices::RowIndices;
+use super::row_indices::{RowIndices, batch_dims, shape_mismatch};
 use super::scatter_nd::split_by_index;
 use super::string_slices;
 use super::var_handle::expect_dtype;
@@ -19,15 +19,6 @@ use crate::array::index::of_slices;
 use crate::gpu::{BadIndices, IndexedRows};
 use crate::support::constants::ints;
 use crate::support::widened::as_uints;
-
-/// Number of dimensions that the variable and indices of `rank` share.
-pub(super) fn batch_dims(requested: i64, rank: usize) -> Option<usize> {
-    let dims = match requested < 0 {
-        true => requested.checked_add(i64::try_from(rank).ok()?)?,
-        false => requested,
-    };
-    usize::try_from(dims).ok().filter(|&b| b <= rank)
-}
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let variable = expect_dtype(cx, "dtype")?;
@@ -112,12 +103,6 @@ fn gather_on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 fn gather_nd_on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let rows = IndexedRows::of(1, p.dims(1), p.dims(0), BadIndices::of(p))?;
     rows.gathered(p, Arg::Variable(0))
-}
-
-pub(super) fn shape_mismatch(found: &Shape) -> KernelError {
-    KernelError::Invalid(format!(
-        "the variable has shape {found}, which the step was not planned for"
-    ))
 }
 
 /// Gathers slices of a variable along its first dimension.

@@ -1,7 +1,7 @@
 //! Helpers of the ops on rows of a variable.
 
 use thalweg_device::{KernelCx, KernelError, Prepare};
-use thalweg_tensor::{DType, Dims, Element};
+use thalweg_tensor::{DType, Dims, Element, Shape};
 
 /// Dimensions of the value of the variable behind input 0.
 pub(super) fn value_dims(cx: &KernelCx<'_>) -> Result<Dims, KernelError> {
@@ -9,6 +9,22 @@ pub(super) fn value_dims(cx: &KernelCx<'_>) -> Result<Dims, KernelError> {
     let held = variable.lock();
     let value = held.as_ref().ok_or_else(|| variable.uninitialized())?;
     Ok(value.dims().into())
+}
+
+/// Number of dimensions that the variable and indices of `rank` share.
+pub(super) fn batch_dims(requested: i64, rank: usize) -> Option<usize> {
+    let dims = match requested < 0 {
+        true => requested.checked_add(i64::try_from(rank).ok()?)?,
+        false => requested,
+    };
+    usize::try_from(dims).ok().filter(|&b| b <= rank)
+}
+
+/// The error for a variable of another shape than the step was planned for.
+pub(super) fn shape_mismatch(found: &Shape) -> KernelError {
+    KernelError::Invalid(format!(
+        "the variable has shape {found}, which the step was not planned for"
+    ))
 }
 
 /// Indices of rows, read from input `input`.

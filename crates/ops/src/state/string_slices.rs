@@ -5,8 +5,7 @@ use thalweg_tensor::shape::{checked_elements, elements};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
-use super::gather::{batch_dims, shape_mismatch};
-use super::row_indices::RowIndices;
+use super::row_indices::{RowIndices, batch_dims, shape_mismatch};
 use crate::support::tensors::{AccountedVec, take_slices};
 
 /// Stands for an element that keeps its value.

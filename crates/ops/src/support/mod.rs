@@ -17,6 +17,8 @@ pub(crate) mod raw_elements;
 pub(crate) mod references;
 pub(crate) mod shape_inputs;
 pub(crate) mod shapes;
+pub(crate) mod sparse_matrix;
+pub(crate) mod sparse_sum;
 pub(crate) mod strided_copy;
 pub(crate) mod tensors;
 pub(crate) mod trivial_kernels;

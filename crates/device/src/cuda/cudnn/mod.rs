@@ -23,9 +23,10 @@ use api::{Context, Descriptor};
 use operation::Refusal;
 use status::Status;
 
-use super::MAX_CANDIDATES;
+use super::cublaslt::CublasLtApi;
 use super::driver_api::Stream;
-use crate::cuda::Library;
+use super::opened::OpenedLibrary;
+use super::{Library, MAX_CANDIDATES};
 use crate::gpu::{Address, Algorithm, Convolution, Engine, GpuError};
 
 /// Maximum bytes of a convolution's workspace, whatever the card.
@@ -311,12 +312,21 @@ impl Convolutions {
     }
 }
 
+/// Opens cuDNN, after cuBLASLt: its engines call that one, and end the process where it is missing.
+///
+/// # Errors
+/// [`GpuError::Missing`], [`GpuError::Lacking`].
+pub(super) fn open_library() -> Result<OpenedLibrary, GpuError> {
+    CublasLtApi::of(&OpenedLibrary::open(Library::CublasLt)?)?;
+    OpenedLibrary::open(Library::Cudnn)
+}
+
 /// The library's functions, and its file.
 ///
 /// # Errors
 /// [`GpuError::Missing`], [`GpuError::Lacking`].
 fn opened() -> Result<(CudnnApi, PathBuf), GpuError> {
-    let library = Library::Cudnn.open()?;
+    let library = open_library()?;
     Ok((CudnnApi::of(&library)?, library.path().to_owned()))
 }
 

@@ -3,10 +3,11 @@
 use smallvec::SmallVec;
 
 use super::copied::CallOps;
-use super::extractor::{RegionExtractor, distinct};
+use super::extractor::RegionExtractor;
 use super::structured::{Form, Part};
 use crate::attr::{Attr, Func};
 use crate::error::GraphError;
+use crate::flow::region_body::distinct;
 use crate::function::Function;
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::OpDef;

@@ -3,10 +3,10 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::body::RegionBody;
-use super::extractor::{distinct, output_node_name};
+use super::extractor::output_node_name;
 use crate::attr::Attr;
 use crate::data::GraphData;
+use crate::flow::region_body::{RegionBody, distinct};
 use crate::function::{Function, Port};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{FindOp, OpDef};

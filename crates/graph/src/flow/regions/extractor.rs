@@ -4,11 +4,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use thalweg_tensor::DType;
 
-use super::body::RegionBody;
 use super::op::REGION;
 use crate::attr::{Attr, Func};
 use crate::data::GraphData;
 use crate::error::{GraphError, Reason};
+use crate::flow::region_body::{RegionBody, distinct};
 use crate::function::{Function, Port};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::simplified::Simplified;
@@ -278,12 +278,4 @@ impl<'a> Region<'a> {
         let results: Vec<_> = leaving.iter().zip(&node.outputs).map(result).collect();
         self.body.function(name, results, node.origin.clone())
     }
-}
-
-/// These nodes, each once, by number.
-pub(in crate::flow) fn distinct(nodes: impl Iterator<Item = NodeId>) -> SmallVec<[NodeId; 2]> {
-    let mut nodes: SmallVec<[NodeId; 2]> = nodes.collect();
-    nodes.sort();
-    nodes.dedup();
-    nodes
 }

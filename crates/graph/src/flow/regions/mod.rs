@@ -1,7 +1,6 @@
 //! Regions of control flow: the nodes of a branch or loop, collapsed into one node that calls a
 //! function.
 
-mod body;
 mod branches;
 mod calls;
 mod copied;
@@ -29,11 +28,9 @@ use crate::error::GraphError;
 use crate::node::{Node, NodeId};
 use crate::op::FindOp;
 use crate::simplified::Simplified;
-pub use body::RegionBody;
 pub use calls::is_extracted;
 use copied::CallOps;
 use extractor::RegionExtractor;
-pub(in crate::flow) use extractor::distinct;
 use hoisted_reads::{RegionNodes, hoist_reads};
 pub use op::REGION;
 use structured::{Form, Part, structured};
@@ -56,14 +53,14 @@ pub fn collapse(
 }
 
 /// As [`collapse`], for the body of a function that is in others.
-pub(super) fn collapse_nested(
+fn collapse_nested(
     simplified: Simplified,
     find: Option<FindOp<'_>>,
     nesting: &Nesting,
 ) -> Result<Simplified, GraphError> {
     let collapsed = collapse_regions(simplified, find, &nesting.prefix)?;
     match find {
-        Some(find) => split_calls(collapsed, find, nesting),
+        Some(find) => split_calls(collapsed, find, nesting, collapse_nested),
         None => Ok(collapsed),
     }
 }

@@ -6,20 +6,21 @@
 //! arguments of the next; a branch that does not compute one gives a placeholder, which nobody reads.
 
 mod places;
+mod rebuilt;
 mod segment_calls;
 mod segments;
 
-use smallvec::SmallVec;
 use thalweg_tensor::DType;
 
-use super::regions::{collapse_nested, distinct};
 use crate::data::GraphData;
 use crate::error::{GraphError, Reason};
+use crate::flow::region_body::distinct;
 use crate::function::calls;
 use crate::node::{Node, NodeId, OutputId};
 use crate::op::FindOp;
 use crate::simplified::Simplified;
 use places::body_devices;
+use rebuilt::Rebuilt;
 use segment_calls::SegmentCalls;
 use segments::{Body, Segments};
 
@@ -87,6 +88,9 @@ impl Nesting {
     }
 }
 
+/// Makes regions of the conditionals and loops of a function's body, and splits the calls in it.
+type Collapse = fn(Simplified, Option<FindOp<'_>>, &Nesting) -> Result<Simplified, GraphError>;
+
 /// Splits the calls that use resources of other devices than their own.
 ///
 /// # Errors
@@ -95,6 +99,7 @@ pub(super) fn split_calls(
     simplified: Simplified,
     find: FindOp<'_>,
     nesting: &Nesting,
+    collapse: Collapse,
 ) -> Result<Simplified, GraphError> {
     let Some(no_value) = find("FakeParam") else {
         return Ok(simplified);
@@ -103,11 +108,7 @@ pub(super) fn split_calls(
     if !simplified.graph.ids().any(is_split) {
         return Ok(simplified);
     }
-    let mut rebuilt = Rebuilt {
-        graph: simplified.graph.empty(),
-        devices: Vec::new(),
-        nodes: Vec::new(),
-    };
+    let mut rebuilt = Rebuilt::of(&simplified);
     for (id, node) in simplified.graph.nodes() {
         let mut node = Node::clone(node);
         for input in &mut node.inputs {
@@ -121,7 +122,7 @@ pub(super) fn split_calls(
                 nesting.check(&rebuilt.graph, &node)?;
                 let name = format!("{}{}:", nesting.prefix, rebuilt.graph.len());
                 let inner = nesting.within(name.clone());
-                let bodies = bodies(&simplified, id, &mut rebuilt.graph, find, &inner)?;
+                let bodies = bodies(&simplified, id, &mut rebuilt.graph, find, &inner, collapse)?;
                 let refused = || split_error(&simplified.graph, id, handle);
                 let segments = Segments::find(&bodies, home);
                 let segments = segments.ok_or_else(refused)?;
@@ -134,7 +135,7 @@ pub(super) fn split_calls(
                 calls.push(&mut rebuilt, &name)
             }
         };
-        rebuilt.nodes.push(here);
+        rebuilt.replace_next(here);
     }
     Ok(rebuilt.finish(&simplified))
 }
@@ -161,6 +162,7 @@ fn bodies(
     library: &mut GraphData,
     find: FindOp<'_>,
     nesting: &Nesting,
+    collapse: Collapse,
 ) -> Result<Vec<Body>, GraphError> {
     let node = simplified.graph.node(id);
     let home = simplified.devices[id.index()];
@@ -191,7 +193,7 @@ fn bodies(
             prefix: format!("{}{number}:", nesting.prefix),
             ..*nesting
         };
-        let body = collapse_nested(body, Some(find), &inner)?;
+        let body = collapse(body, Some(find), &inner)?;
         *library = library.with_library_of(&body.graph);
         bodies.push(Body {
             placed: body,
@@ -212,49 +214,4 @@ fn split_error(graph: &GraphData, id: NodeId, handle: OutputId) -> GraphError {
             graph.node(handle.node).name
         )),
     )
-}
-
-/// A graph in which calls are split.
-struct Rebuilt {
-    graph: GraphData,
-    devices: Vec<u32>,
-    /// By node of the old graph: the node that has its outputs, and has run when it has.
-    nodes: Vec<NodeId>,
-}
-
-impl Rebuilt {
-    fn push(&mut self, device: u32, node: Node) -> NodeId {
-        self.devices.push(device);
-        self.graph.push(node)
-    }
-
-    /// The node for one of the old graph.
-    fn here(&self, old: NodeId) -> NodeId {
-        self.nodes
-            .get(old.index())
-            .copied()
-            .unwrap_or(NodeId::INVALID)
-    }
-
-    fn finish(self, old: &Simplified) -> Simplified {
-        let node = |n: &NodeId| self.here(*n);
-        let feeds = old.feeds.iter().map(|f| f.as_ref().map(node)).collect();
-        let fetches = old.fetches.iter().map(|f| OutputId {
-            node: self.here(f.node),
-            ..*f
-        });
-        Simplified {
-            feeds,
-            fetches: fetches.collect(),
-            targets: old.targets.iter().map(node).collect(),
-            graph: self.graph,
-            devices: self.devices,
-        }
-    }
-}
-
-/// The nodes that a node uses or waits for.
-fn sources(node: &Node) -> SmallVec<[NodeId; 8]> {
-    let inputs = node.inputs.iter().map(|i| i.node);
-    inputs.chain(node.controls.iter().copied()).collect()
 }

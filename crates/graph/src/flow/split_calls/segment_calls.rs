@@ -4,10 +4,10 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_tensor::{DType, Shape};
 
-use super::Rebuilt;
+use super::rebuilt::Rebuilt;
 use super::segments::{Body, Segment, SegmentKey, Segments, Taken};
 use crate::attr::{Attr, Func};
-use crate::flow::regions::{RegionBody, distinct};
+use crate::flow::region_body::{RegionBody, distinct};
 use crate::function::{Function, Port};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::OpDef;

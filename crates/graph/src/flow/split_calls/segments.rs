@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
-use super::sources;
 use crate::function::{ARGUMENT, Function};
-use crate::node::{NodeId, OutputId};
+use crate::node::{Node, NodeId, OutputId};
 use crate::op::Effect;
 use crate::simplified::Simplified;
 
@@ -176,4 +176,10 @@ fn keys(body: &Body) -> Option<Vec<(NodeId, SegmentKey)>> {
         keys.push((id, (here, device)));
     }
     Some(keys)
+}
+
+/// The nodes that a node uses or waits for.
+fn sources(node: &Node) -> SmallVec<[NodeId; 8]> {
+    let inputs = node.inputs.iter().map(|i| i.node);
+    inputs.chain(node.controls.iter().copied()).collect()
 }

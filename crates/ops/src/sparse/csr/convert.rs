@@ -6,12 +6,12 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use super::matrix::{ENTRIES, Pattern, SparseMatrix, one_matrix};
 use crate::flow::rows::slice_elements;
 use crate::sparse::sparse_input::{
     SparseInput, check_shape, expect_rank, index_tensor, infer_sparse, invalid, set_sparse,
     shape_tensor,
 };
+use crate::support::sparse_matrix::{ENTRIES, Pattern, SparseMatrix, one_matrix};
 use crate::support::tensors::{AccountedVec, take_slices};
 
 /// The base definition of an op on sparse matrices.

@@ -6,12 +6,12 @@ use thalweg_cpu::number::{Arithmetic, Wide};
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, AttrDef, arg, arg_of, type_attr};
-use thalweg_tensor::{DType, Tensor, dispatch};
+use thalweg_tensor::{DType, dispatch};
 
 use super::convert::MATRIX_OP;
-use super::matrix::{ENTRIES, Pattern, SparseMatrix, conjugated, one_matrix};
-use super::products::merged_rows;
 use crate::sparse::sparse_input::invalid;
+use crate::support::sparse_matrix::{ENTRIES, SparseMatrix, one_matrix};
+use crate::support::sparse_sum::added;
 
 const A: Arg = arg_of("a", DType::Variant);
 /// Dtype of the entries of a softmax.
@@ -49,72 +49,6 @@ pub(crate) static ADD: Op = Op {
         }, else Err(KernelError::DType(dtype)))
     })],
 };
-
-/// The sum of two sparse matrices; `None` if one of the values is something else.
-pub(crate) fn sum_of_variants(
-    cx: &TensorCx<'_>,
-    a: &Tensor,
-    b: &Tensor,
-) -> Result<Option<Tensor>, KernelError> {
-    let (Some(a), Some(b)) = (a.object::<SparseMatrix>(), b.object::<SparseMatrix>()) else {
-        return Ok(None);
-    };
-    let dtypes = [a.values.dtype(), b.values.dtype()];
-    if dtypes[0] != dtypes[1] {
-        return Err(invalid(format!(
-            "sparse matrices of {} and of {} cannot be added: cast the values of one",
-            dtypes[0], dtypes[1]
-        )));
-    }
-    dispatch!(dtypes[0], [F32 F64 C64 C128], T => {
-        let mut sum = added(cx, &a, &b, [T::ONE; 2])?.output()?;
-        Ok(sum.pop())
-    }, else Err(KernelError::DType(dtypes[0])))
-}
-
-/// The sparse matrix without entries in the shape of another one; `None` if the value is something else.
-pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Option<Tensor>, KernelError> {
-    let Some(of) = of.object::<SparseMatrix>() else {
-        return Ok(None);
-    };
-    let zeros = SparseMatrix {
-        pattern: Pattern::of(cx, of.pattern.dims(), 0, |_| [0; 3])?,
-        values: cx.zeros(of.values.dtype(), &[0])?,
-    };
-    Ok(zeros.output()?.pop())
-}
-
-/// The conjugates of the entries of a sparse matrix at input 0.
-pub(crate) fn conj(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    conjugated(cx, &*SparseMatrix::at(cx, 0)?)?.output()
-}
-
-fn added<T: Arithmetic>(
-    cx: &TensorCx<'_>,
-    a: &SparseMatrix,
-    b: &SparseMatrix,
-    factors: [T; 2],
-) -> Result<SparseMatrix, KernelError> {
-    if a.pattern.dims() != b.pattern.dims() {
-        return Err(invalid(format!(
-            "the matrices must have one shape, and have {:?} and {:?}",
-            a.pattern.dims(),
-            b.pattern.dims()
-        )));
-    }
-    let values = [a.values.as_slice::<T>()?, b.values.as_slice()?];
-    let mut stop = cx.stop_check();
-    merged_rows(cx, a.pattern.dims(), |matrix, row, sums| {
-        for (of, (factor, values)) in [a, b].into_iter().zip(factors.into_iter().zip(values)) {
-            for entry in of.pattern.row(matrix, row) {
-                stop.tick()?;
-                let sum = sums.entry(of.pattern.columns()[entry]).or_insert(T::ZERO);
-                *sum = sum.add(factor.mul(values[entry]));
-            }
-        }
-        Ok(())
-    })
-}
 
 /// Each entry times a number.
 pub(crate) static MUL: Op = Op {

@@ -1,7 +1,5 @@
 //! SparseMatrixMatMul, SparseMatrixSparseMatMul, SparseMatrixTranspose.
 
-use std::collections::BTreeMap;
-
 use thalweg_cpu::number::Arithmetic;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{AttrDef, arg, arg_of, bool_attr, type_attr};
@@ -9,9 +7,9 @@ use thalweg_graph::{Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::convert::{MATRIX_OP, TYPE};
-use super::matrix::{Pattern, SparseMatrix, conjugated, one_matrix};
 use crate::sparse::sparse_input::invalid;
-use crate::support::tensors::AccountedVec;
+use crate::support::sparse_matrix::{SparseMatrix, conjugated, one_matrix};
+use crate::support::sparse_sum::merged_rows;
 
 const TRANSPOSES: [AttrDef; 4] = [
     bool_attr("transpose_a", false),
@@ -194,40 +192,6 @@ fn with_sparse<T: Arithmetic>(
             }
         }
         Ok(())
-    })
-}
-
-/// The matrix whose rows `add` sums up, column by column.
-pub(super) fn merged_rows<T: Arithmetic>(
-    cx: &TensorCx<'_>,
-    dims: &[usize],
-    mut add: impl FnMut(usize, usize, &mut BTreeMap<i32, T>) -> Result<(), KernelError>,
-) -> Result<SparseMatrix, KernelError> {
-    let (batch, rows) = match *dims {
-        [rows, _] => (1, rows),
-        [batch, rows, _] => (batch, rows),
-        _ => return Err(KernelError::Argument("matrices")),
-    };
-    let mut places = AccountedVec::new(cx.memory());
-    let mut values = AccountedVec::new(cx.memory());
-    let (mut sums, mut stop) = (BTreeMap::new(), cx.stop_check());
-    for matrix in 0..batch {
-        for row in 0..rows {
-            stop.tick()?;
-            sums.clear();
-            add(matrix, row, &mut sums)?;
-            let start = places.len();
-            places.grow(start + sums.len(), [0; 3])?;
-            values.grow(start + sums.len(), T::ZERO)?;
-            let to = places[start..].iter_mut().zip(&mut values[start..]);
-            to.zip(&sums).for_each(|((place, value), (&column, &sum))| {
-                (*place, *value) = ([matrix, row, column as usize], sum);
-            });
-        }
-    }
-    Ok(SparseMatrix {
-        pattern: Pattern::of(cx, dims, places.len(), |entry| places[entry])?,
-        values: cx.tensor_of(&[values.len()], &values)?,
     })
 }
 

@@ -6,14 +6,14 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of};
 use thalweg_tensor::{DType, Shape};
 
-use crate::files::disk;
-use crate::files::record_files::OpenFile;
+use super::checkpoint_inputs::disk;
+use super::record_files::OpenFile;
 
 /// Maximum number of names that patterns may match.
 const MAX_NAMES: usize = 1 << 22;
 
 /// The names of the files that match the patterns at input `i`, sorted and without repetition.
-pub(super) fn matching_files(cx: &TensorCx<'_>, i: usize) -> Result<Vec<Vec<u8>>, KernelError> {
+pub(crate) fn matching_files(cx: &TensorCx<'_>, i: usize) -> Result<Vec<Vec<u8>>, KernelError> {
     let mut all = Vec::new();
     for pattern in cx.strings(i)? {
         add_matches(cx, pattern, &mut all)?;

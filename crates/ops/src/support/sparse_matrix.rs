@@ -10,17 +10,16 @@ use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, Nesting, Tensor};
 
-use crate::sparse::sparse_input::invalid;
-use crate::support::tensors::{AccountedVec, take_slices};
+use super::tensors::{AccountedVec, take_slices};
 
 /// Dtypes of the entries.
-pub(super) const ENTRIES: &[DType] = &[DType::F32, DType::F64, DType::C64, DType::C128];
+pub(crate) const ENTRIES: &[DType] = &[DType::F32, DType::F64, DType::C64, DType::C128];
 
 /// Numbers of rows and columns, with the number of matrices before them in a batch.
-pub(super) type MatrixDims = SmallVec<[usize; 3]>;
+pub(crate) type MatrixDims = SmallVec<[usize; 3]>;
 
 /// The places of the entries.
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     dims: MatrixDims,
     /// Of each matrix, the first entry of each row and the end of the last one, counted from the matrix's first entry.
     row_ptrs: AccountedVec<i32>,
@@ -32,10 +31,10 @@ pub(super) struct Pattern {
 
 /// A sparse matrix, or a batch of them.
 #[derive(Clone)]
-pub(super) struct SparseMatrix {
-    pub(super) pattern: Arc<Pattern>,
+pub(crate) struct SparseMatrix {
+    pub(crate) pattern: Arc<Pattern>,
     /// A vector with the value of each entry.
-    pub(super) values: Tensor,
+    pub(crate) values: Tensor,
 }
 
 /// Fails unless there can be a matrix, or a batch, of these dimensions.
@@ -45,20 +44,20 @@ fn check_dims(dims: &[usize]) -> Result<(), KernelError> {
         [rows, columns] => (1, rows, columns),
         [batch, rows, columns] => (batch, rows, columns),
         _ => {
-            return Err(invalid(format!(
+            return Err(KernelError::Invalid(format!(
                 "SparseTensor must have rank 2 or 3; but the dense shape has rank {}",
                 dims.len()
             )));
         }
     };
     if batch >= most {
-        return Err(invalid(format!(
+        return Err(KernelError::Invalid(format!(
             "dense_shape[0]=batch_size must be < Int32Max, and is {batch}"
         )));
     }
     match rows.checked_add(1).and_then(|rows| rows.checked_mul(batch)) {
         Some(size) if size <= most && columns <= most => Ok(()),
-        _ => Err(invalid(format!(
+        _ => Err(KernelError::Invalid(format!(
             "csr row index size (batch_size * (rows + 1)) must be <= Int32Max, and so must the columns; the dense shape is {dims:?}"
         ))),
     }
@@ -67,7 +66,7 @@ fn check_dims(dims: &[usize]) -> Result<(), KernelError> {
 impl Pattern {
     /// The pattern of these entries, given in the order of matrices and rows: `place` has the matrix, row and column of
     /// an entry.
-    pub(super) fn of(
+    pub(crate) fn of(
         cx: &TensorCx<'_>,
         dims: &[usize],
         entries: usize,
@@ -75,7 +74,7 @@ impl Pattern {
     ) -> Result<Arc<Pattern>, KernelError> {
         check_dims(dims)?;
         if entries > i32::MAX as usize {
-            return Err(invalid(format!(
+            return Err(KernelError::Invalid(format!(
                 "{entries} entries are more than a sparse matrix holds"
             )));
         }
@@ -107,44 +106,44 @@ impl Pattern {
     }
 
     /// The dense shape.
-    pub(super) fn dims(&self) -> &[usize] {
+    pub(crate) fn dims(&self) -> &[usize] {
         &self.dims
     }
 
     /// The numbers of matrices, rows and columns.
-    pub(super) fn sizes(&self) -> [usize; 3] {
+    pub(crate) fn sizes(&self) -> [usize; 3] {
         sizes(&self.dims)
     }
 
     /// The number of entries.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.columns.len()
     }
 
     /// The entries of a matrix.
-    pub(super) fn matrix(&self, matrix: usize) -> Range<usize> {
+    pub(crate) fn matrix(&self, matrix: usize) -> Range<usize> {
         self.starts[matrix]..self.starts[matrix + 1]
     }
 
     /// The row pointers of a matrix.
-    pub(super) fn row_ptrs(&self, matrix: usize) -> &[i32] {
+    pub(crate) fn row_ptrs(&self, matrix: usize) -> &[i32] {
         let size = self.sizes()[1] + 1;
         &self.row_ptrs[matrix * size..][..size]
     }
 
     /// The entries of a row.
-    pub(super) fn row(&self, matrix: usize, row: usize) -> Range<usize> {
+    pub(crate) fn row(&self, matrix: usize, row: usize) -> Range<usize> {
         let (start, ends) = (self.starts[matrix], self.row_ptrs(matrix));
         start + ends[row] as usize..start + ends[row + 1] as usize
     }
 
     /// The columns of all entries.
-    pub(super) fn columns(&self) -> &[i32] {
+    pub(crate) fn columns(&self) -> &[i32] {
         &self.columns
     }
 
     /// Calls `f` with the matrix, row and column of each entry, in order.
-    pub(super) fn each(
+    pub(crate) fn each(
         &self,
         cx: &TensorCx<'_>,
         mut f: impl FnMut(usize, [usize; 3]),
@@ -172,19 +171,19 @@ fn sizes(dims: &[usize]) -> [usize; 3] {
 
 impl SparseMatrix {
     /// The matrix at input `i`.
-    pub(super) fn at(cx: &TensorCx<'_>, i: usize) -> Result<Arc<SparseMatrix>, KernelError> {
+    pub(crate) fn at(cx: &TensorCx<'_>, i: usize) -> Result<Arc<SparseMatrix>, KernelError> {
         cx.object::<SparseMatrix>(i)
     }
 
     /// The matrix at input `i`, whose entries are of the dtype of attribute `attr`.
-    pub(super) fn typed(
+    pub(crate) fn typed(
         cx: &TensorCx<'_>,
         i: usize,
         attr: &str,
     ) -> Result<Arc<SparseMatrix>, KernelError> {
         let (matrix, asked) = (SparseMatrix::at(cx, i)?, cx.attrs().dtype(attr));
         match asked {
-            Some(asked) if asked != matrix.values.dtype() => Err(invalid(format!(
+            Some(asked) if asked != matrix.values.dtype() => Err(KernelError::Invalid(format!(
                 "Asked for a CSRSparseMatrix of type {asked}, but input {i} has entries of type {}",
                 matrix.values.dtype()
             ))),
@@ -196,7 +195,7 @@ impl SparseMatrix {
     ///
     /// # Errors
     /// [`KernelError::Invalid`] if a place lies outside of `dims`.
-    pub(super) fn of_entries(
+    pub(crate) fn of_entries(
         cx: &TensorCx<'_>,
         dims: &[usize],
         index: &[i64],
@@ -221,7 +220,7 @@ impl SparseMatrix {
                 .zip(dims)
                 .any(|(&i, &size)| i < 0 || i as usize >= size)
             {
-                return Err(invalid(format!(
+                return Err(KernelError::Invalid(format!(
                     "indices[{entry}] = {own:?} does not index into the dense shape {dims:?}"
                 )));
             }
@@ -240,7 +239,7 @@ impl SparseMatrix {
     }
 
     /// The matrix as the only output of a kernel.
-    pub(super) fn output(self) -> Result<Vec<Tensor>, KernelError> {
+    pub(crate) fn output(self) -> Result<Vec<Tensor>, KernelError> {
         let nesting = Nesting {
             depth: 0,
             values: self.pattern.sizes()[0] as u64,
@@ -249,7 +248,7 @@ impl SparseMatrix {
     }
 
     /// The same pattern with other values, each made of an entry's number and value.
-    pub(super) fn with_values<T: Arithmetic>(
+    pub(crate) fn with_values<T: Arithmetic>(
         &self,
         cx: &TensorCx<'_>,
         f: impl Fn(usize, T) -> T,
@@ -267,7 +266,7 @@ impl SparseMatrix {
     }
 
     /// The transpose of each matrix.
-    pub(super) fn transposed(&self, cx: &TensorCx<'_>) -> Result<SparseMatrix, KernelError> {
+    pub(crate) fn transposed(&self, cx: &TensorCx<'_>) -> Result<SparseMatrix, KernelError> {
         let pattern = &self.pattern;
         let mut places = AccountedVec::filled(pattern.len(), [0; 3], cx.memory())?;
         pattern.each(cx, |entry, [matrix, row, column]| {
@@ -287,7 +286,7 @@ impl SparseMatrix {
 }
 
 /// The conjugate of each entry.
-pub(super) fn conjugated(
+pub(crate) fn conjugated(
     cx: &TensorCx<'_>,
     matrix: &SparseMatrix,
 ) -> Result<SparseMatrix, KernelError> {
@@ -299,6 +298,6 @@ pub(super) fn conjugated(
 }
 
 /// Makes the first output a scalar variant.
-pub(super) fn one_matrix(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    crate::support::shapes::scalar(cx)
+pub(crate) fn one_matrix(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    super::shapes::scalar(cx)
 }

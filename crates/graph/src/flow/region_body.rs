@@ -1,5 +1,7 @@
 //! The graph of a region under construction.
 
+use smallvec::SmallVec;
+
 use crate::data::GraphData;
 use crate::function::{Function, Port, argument_node};
 use crate::node::{Fact, Node, NodeId, Origin, OutputId};
@@ -46,4 +48,12 @@ impl RegionBody {
             origin,
         }
     }
+}
+
+/// These nodes, each once, by number.
+pub(in crate::flow) fn distinct(nodes: impl Iterator<Item = NodeId>) -> SmallVec<[NodeId; 2]> {
+    let mut nodes: SmallVec<[NodeId; 2]> = nodes.collect();
+    nodes.sort();
+    nodes.dedup();
+    nodes
 }
