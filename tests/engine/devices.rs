@@ -301,7 +301,7 @@ fn a_branch_updates_variables_of_two_devices() {
         );
         done[0].operation()
     };
-    for train in [accumulated, called] {
+    for (name, train) in [("called", called), ("accumulated", accumulated)] {
         let g = Graph::new();
         let a = g.device("/cpu:0", || g.variable("a", 1.0f32));
         let b = g.device("/cpu:1", || g.variable("b", 1.0f32));
@@ -311,7 +311,8 @@ fn a_branch_updates_variables_of_two_devices() {
         for steps in [1.0f32, 2.0] {
             session.step(train, []).unwrap();
             let found = [a, b].map(|v| session.run::<f32>(v, []).unwrap());
-            assert_eq!(found, [1.0 - 2.0 * steps, 1.0 - 3.0 * steps]);
+            let expected = [1.0 - 2.0 * steps, 1.0 - 3.0 * steps];
+            assert_eq!(found, expected, "{name}");
         }
     }
 }

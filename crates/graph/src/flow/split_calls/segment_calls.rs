@@ -1,11 +1,11 @@
 //! Calls of segments, in place of a split call.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use thalweg_tensor::{DType, Shape};
 
 use super::rebuilt::Rebuilt;
-use super::segments::{Body, Segment, SegmentKey, Segments, Taken};
+use super::segments::{Body, Segment, SegmentKey, Segments, Taken, sources};
 use crate::attr::{Attr, Func};
 use crate::flow::region_body::{RegionBody, distinct};
 use crate::function::{Function, Port};
@@ -46,7 +46,7 @@ impl SegmentCalls<'_> {
             for (body, name) in names.into_iter().enumerate() {
                 rebuilt
                     .graph
-                    .define(self.function(body, key, segment, is_last, name));
+                    .define(self.function(body, segment, is_last, name));
             }
             last = rebuilt.push(key.1, node);
             added.calls.insert(key, last);
@@ -157,14 +157,7 @@ impl SegmentCalls<'_> {
     }
 
     /// The function of a segment for one body.
-    fn function(
-        &self,
-        number: usize,
-        key: SegmentKey,
-        segment: &Segment,
-        is_last: bool,
-        name: String,
-    ) -> Function {
+    fn function(&self, number: usize, segment: &Segment, is_last: bool, name: String) -> Function {
         let body = &self.bodies[number];
         let graph = &body.placed.graph;
         let mut part = Part {
@@ -205,8 +198,10 @@ impl SegmentCalls<'_> {
             };
             results.push((port, value));
         }
-        let runs = body.placed.targets.iter();
-        let runs = runs.filter(|&&n| self.segments.of.get(&(number, n)) == Some(&key));
+        // Nodes of a segment are needed, be it by an edge of control from a later segment only.
+        let own = &segment.nodes[number];
+        let used: FxHashSet<NodeId> = own.iter().flat_map(|&n| sources(graph.node(n))).collect();
+        let runs = own.iter().filter(|n| !used.contains(n));
         let controls = runs
             .map(|n| (graph.node(*n).name.clone(), part.nodes[n]))
             .collect();

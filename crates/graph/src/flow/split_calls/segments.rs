@@ -179,7 +179,7 @@ fn keys(body: &Body) -> Option<Vec<(NodeId, SegmentKey)>> {
 }
 
 /// The nodes that a node uses or waits for.
-fn sources(node: &Node) -> SmallVec<[NodeId; 8]> {
+pub(super) fn sources(node: &Node) -> SmallVec<[NodeId; 8]> {
     let inputs = node.inputs.iter().map(|i| i.node);
     inputs.chain(node.controls.iter().copied()).collect()
 }
