@@ -51,7 +51,7 @@ impl GpuOptions {
         }
     }
 
-    /// As [`SessionOptions::allow_tf32`], for this GPU alone.
+    /// As [`crate::SessionOptions::allow_tf32`], for this GPU alone.
     pub fn allow_tf32(self, allow_tf32: bool) -> GpuOptions {
         GpuOptions { allow_tf32, ..self }
     }
