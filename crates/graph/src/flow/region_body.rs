@@ -1,10 +1,13 @@
 //! The graph of a region under construction.
 
 use smallvec::SmallVec;
+use thalweg_tensor::{DType, Shape};
 
+use crate::attr::Attr;
 use crate::data::GraphData;
 use crate::function::{Function, Port, argument_node};
-use crate::node::{Fact, Node, NodeId, Origin, OutputId};
+use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
+use crate::op::OpDef;
 
 /// The graph of a region: first its arguments, then its nodes.
 #[derive(Default)]
@@ -26,6 +29,43 @@ impl RegionBody {
         });
         let node = argument_node(name, index, fact.clone(), source.origin.clone());
         self.graph.push(node)
+    }
+
+    /// Adds a node without inputs, which stands for a node `source` of the graph.
+    pub(in crate::flow) fn push_source(
+        &mut self,
+        op: &'static OpDef,
+        name: String,
+        source: &Node,
+        attrs: Attrs,
+        fact: Fact,
+    ) -> OutputId {
+        let node = self.graph.push(Node {
+            name,
+            op,
+            inputs: SmallVec::new(),
+            controls: SmallVec::new(),
+            attrs,
+            device: source.device.clone(),
+            colocation: SmallVec::new(),
+            outputs: SmallVec::from_elem(fact, 1),
+            origin: source.origin.clone(),
+        });
+        OutputId { node, index: 0 }
+    }
+
+    /// Adds a placeholder, of op FakeParam, for a value that is never read.
+    pub(in crate::flow) fn push_no_value(
+        &mut self,
+        op: &'static OpDef,
+        name: String,
+        source: &Node,
+        dtype: DType,
+    ) -> OutputId {
+        let mut attrs = Attrs::default();
+        attrs.set("dtype", Attr::Type(dtype));
+        attrs.set("shape", Attr::Shape(Shape::unknown()));
+        self.push_source(op, name, source, attrs, Fact::new(dtype, Shape::unknown()))
     }
 
     /// Turns the region into a function of this name, with these results, each an output of a node.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_data::Compression;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
-use thalweg_graph::op::{arg_of, args_of};
+use thalweg_graph::op::{Arg, arg_of, args_of};
 use thalweg_tensor::{DType, Element, Tensor};
 
 use super::csv_records::{CsvRecords, Marks};
@@ -270,22 +270,27 @@ fn csv(cx: &TensorCx<'_>, excluded: bool) -> Result<Vec<Tensor>, KernelError> {
     source(Csv(Arc::new(files)), &held)
 }
 
+/// Inputs of the second version.
+const INPUTS: &[Arg] = &[
+    arg_of("filenames", DType::String),
+    arg_of("compression_type", DType::String),
+    number("buffer_size"),
+    arg_of("header", DType::Bool),
+    arg_of("field_delim", DType::String),
+    arg_of("use_quote_delim", DType::Bool),
+    arg_of("na_value", DType::String),
+    number("select_cols"),
+    args_of("record_defaults", "output_types"),
+    number("exclude_cols"),
+];
+
 /// The records of CSV files.
 pub(crate) static CSV: Op = Op {
     def: OpDef {
         name: "CSVDataset",
         summary: "The records of CSV files: a component for each column that is taken.",
-        inputs: &[
-            arg_of("filenames", DType::String),
-            arg_of("compression_type", DType::String),
-            number("buffer_size"),
-            arg_of("header", DType::Bool),
-            arg_of("field_delim", DType::String),
-            arg_of("use_quote_delim", DType::Bool),
-            arg_of("na_value", DType::String),
-            number("select_cols"),
-            args_of("record_defaults", "output_types"),
-        ],
+        // Without the numbers of columns that are left out.
+        inputs: INPUTS.split_at(9).0,
         attrs: &[TYPES, SHAPES],
         ..DATASET_OP
     },
@@ -296,18 +301,7 @@ pub(crate) static CSV: Op = Op {
 pub(crate) static CSV_V2: Op = Op {
     def: OpDef {
         name: "CSVDatasetV2",
-        inputs: &[
-            arg_of("filenames", DType::String),
-            arg_of("compression_type", DType::String),
-            number("buffer_size"),
-            arg_of("header", DType::Bool),
-            arg_of("field_delim", DType::String),
-            arg_of("use_quote_delim", DType::Bool),
-            arg_of("na_value", DType::String),
-            number("select_cols"),
-            args_of("record_defaults", "output_types"),
-            number("exclude_cols"),
-        ],
+        inputs: INPUTS,
         ..CSV.def
     },
     kernels: &[cpu_tensors(|cx| csv(cx, true))],

@@ -248,14 +248,8 @@ pub(crate) static PARALLEL_INTERLEAVE_V4: Op = Op {
 pub(crate) static LEGACY_PARALLEL_INTERLEAVE_V2: Op = Op {
     def: OpDef {
         name: "LegacyParallelInterleaveDatasetV2",
-        inputs: &[
-            INPUT,
-            ARGUMENTS,
-            number("cycle_length"),
-            number("block_length"),
-            number("buffer_output_elements"),
-            number("prefetch_input_elements"),
-        ],
+        // Without the number of parallel calls.
+        inputs: PARALLEL_INTERLEAVE_V4.def.inputs.split_at(6).0,
         attrs: PARALLEL_INTERLEAVE_V3.def.attrs,
         ..INTERLEAVE.def
     },

@@ -137,7 +137,7 @@ struct LoopRewriter {
     devices: Vec<u32>,
     /// The device of the next nodes.
     device: u32,
-    /// By node of the old graph: its rewriter.
+    /// By node of the old graph: its copy.
     nodes: Vec<NodeId>,
     /// By result of a loop in the old graph: the sum that follows the loop.
     sums: FxHashMap<OutputId, OutputId>,

@@ -11,7 +11,7 @@ use crate::function::{Function, Port};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{FindOp, OpDef};
 use crate::simplified::known;
-use thalweg_tensor::{Shape, Tensor};
+use thalweg_tensor::Tensor;
 
 /// The ops of which calls consist.
 #[derive(Clone, Copy)]
@@ -106,38 +106,14 @@ impl<'a> CopiedBody<'a> {
         attrs.set("dtype", Attr::Type(value.dtype()));
         attrs.set("value", Attr::Tensor(value.clone()));
         fact.value = Some(value);
-        self.push(self.ops.constant, name, source, attrs, fact)
+        let op = self.ops.constant;
+        self.body.push_source(op, name, source, attrs, fact)
     }
 
     /// Adds a placeholder for a value of this fact that is never read.
     pub(super) fn no_value(&mut self, name: String, source: &Node, fact: &Fact) -> OutputId {
-        let mut attrs = Attrs::default();
-        attrs.set("dtype", Attr::Type(fact.dtype));
-        attrs.set("shape", Attr::Shape(Shape::unknown()));
-        let fact = Fact::new(fact.dtype, Shape::unknown());
-        self.push(self.ops.no_value, name, source, attrs, fact)
-    }
-
-    fn push(
-        &mut self,
-        op: &'static OpDef,
-        name: String,
-        source: &Node,
-        attrs: Attrs,
-        fact: Fact,
-    ) -> OutputId {
-        let node = self.body.graph.push(Node {
-            name,
-            op,
-            inputs: SmallVec::new(),
-            controls: SmallVec::new(),
-            attrs,
-            device: source.device.clone(),
-            colocation: SmallVec::new(),
-            outputs: SmallVec::from_elem(fact, 1),
-            origin: source.origin.clone(),
-        });
-        OutputId { node, index: 0 }
+        let op = self.ops.no_value;
+        self.body.push_no_value(op, name, source, fact.dtype)
     }
 
     /// Copies a node; it waits for those of its controls that have been copied. `None` if an input is not here.

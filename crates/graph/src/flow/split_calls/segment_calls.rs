@@ -186,11 +186,13 @@ impl SegmentCalls<'_> {
         for (index, &(of, output)) in given.enumerate() {
             let value = match of == number {
                 true => part.value(output),
-                false => part.no_value(
-                    self.no_value,
-                    index,
-                    self.source(number, Taken::Value(of, output)),
-                ),
+                // Another body computes it.
+                false => {
+                    let (source, fact) = self.source(number, Taken::Value(of, output));
+                    let name = format!("{}/no_value_{index}", source.name);
+                    let region = &mut part.region;
+                    region.push_no_value(self.no_value, name, source, fact.dtype)
+                }
             };
             let port = Port {
                 name: format!("given_{index}"),
@@ -248,29 +250,5 @@ impl Part<'_> {
             None => self.copy(output.node),
         };
         OutputId { node, ..output }
-    }
-
-    /// A placeholder for a value that another body computes.
-    fn no_value(
-        &mut self,
-        op: &'static OpDef,
-        index: usize,
-        (source, fact): (&Node, Fact),
-    ) -> OutputId {
-        let mut attrs = Attrs::default();
-        attrs.set("dtype", Attr::Type(fact.dtype));
-        attrs.set("shape", Attr::Shape(Shape::unknown()));
-        let node = self.region.graph.push(Node {
-            name: format!("{}/no_value_{index}", source.name),
-            op,
-            inputs: SmallVec::new(),
-            controls: SmallVec::new(),
-            attrs,
-            device: source.device.clone(),
-            colocation: SmallVec::new(),
-            outputs: SmallVec::from_elem(Fact::new(fact.dtype, Shape::unknown()), 1),
-            origin: source.origin.clone(),
-        });
-        OutputId { node, index: 0 }
     }
 }

@@ -14,7 +14,7 @@ use crate::slots::filled;
 /// before [`Optimizer::apply_gradients`] clips the gradients of each step. Nodes that wait for the returned operation
 /// run in every step.
 ///
-/// The update is a branch: all variables must be on one device, a CPU.
+/// The update is a branch, on a CPU. Variables on several CPUs need `SessionOptions::soft_placement`.
 ///
 /// ```
 /// use thalweg_graph::Graph;
