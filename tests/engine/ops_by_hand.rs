@@ -1,7 +1,9 @@
 //! Ops without a case in TensorFlow's table, compared with values worked out by hand.
 
+use thalweg::device::Files;
 use thalweg::graph::NodeBuilder;
 use thalweg::prelude::*;
+use thalweg_tests::folders::Folder;
 
 /// The outputs of a node.
 fn run(g: &Graph, node: NodeBuilder<'_>) -> Vec<Tensor> {
@@ -349,4 +351,27 @@ fn a_timestamp_is_that_of_the_step() {
     let before = seconds();
     let found = run(&g, g.op("Timestamp"))[0].to_scalar::<f64>().unwrap();
     assert!((before..=seconds()).contains(&found), "{found}");
+}
+
+#[test]
+fn print_v2_appends_to_a_file_of_the_session() {
+    let folder = Folder::new("printed");
+    let path = folder.path().join("lines.txt");
+    let g = Graph::new();
+    let print = |path: &str, text: &str, end: &str| {
+        let text = g.constant(Tensor::strings(&[], &[text]).unwrap());
+        let node = g.op("PrintV2").input(text).attr("end", end);
+        let node = node.attr("output_stream", format!("file://{path}"));
+        node.build()
+    };
+    let here = path.to_str().unwrap();
+    let (first, second) = (print(here, "one", "\n"), print(here, "two", ";"));
+    let outside = print("/etc/lines.txt", "three", "");
+    let options = SessionOptions::new().files(Files::within([folder.path()]).unwrap());
+    let session = Session::with_options(&g, options).unwrap();
+    session.run(first, []).unwrap();
+    session.run(second, []).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo;");
+    let error = session.run(outside, []).unwrap_err();
+    assert!(error.to_string().contains("/etc/lines.txt"), "{error}");
 }

@@ -61,7 +61,6 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("BatchDataset", BESIDE_ANOTHER),
     ("PaddedBatchDataset", BESIDE_ANOTHER),
     ("OptimizeDatasetV2", BESIDE_ANOTHER),
-    ("GeneratorDataset", "tests/engine/input runs it"),
     ("WriteFile", "tests/engine/input runs it"),
     ("RecordInput", "tests/engine/input runs it"),
     ("GenerateVocabRemapping", READS_FILES),

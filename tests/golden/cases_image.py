@@ -167,6 +167,10 @@ def samples(s):
             ranges = {"aspect_ratio_range": [0.5, 2.0], "area_range": [0.3, 0.9], "max_attempts": 3}
             share = {"min_object_covered": np.array(0.4, f32)}
             sample(s, "SampleDistortedBoundingBoxV2", f"{label}_{seed}_whole", **whole, **ranges, **share, **given)
+            seeds = {"image_size": given["image_size"], "seed": np.array([seed, 7], i64 if seed % 2 else i32)}
+            own = f"{label}_{seed}"
+            exact(s, "StatelessSampleDistortedBoundingBox", own, bounding_boxes=objects, **seeds, **share)
+            exact(s, "StatelessSampleDistortedBoundingBox", f"{own}_whole", **whole, **ranges, **seeds, **share)
 
 
 def sample(s, op, label, **arguments):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from inputs import generator, rnd
-from reference import f16, f32, f64, i32, u8
+from reference import bf16, f16, f32, f64, i32, i64, u8
 
 KERNELS = ("lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle", "keyscubic", "mitchellcubic")
 
@@ -46,6 +46,7 @@ def add(s):
         s.case("ScaleAndTranslate", name, tol=(1e-4, 1e-3), audit=False, images=images, **given)
     convolutions(s)
     suppressions(s)
+    projections(s)
 
 
 def convolutions(s):
@@ -112,3 +113,34 @@ def suppressions(s):
                 score_threshold=f32(0.1),
                 **attrs,
             )
+
+
+def projections(s):
+    """ImageProjectiveTransformV2, ImageProjectiveTransformV3: moves, turns, perspective, pixels far outside."""
+    transforms = (
+        ("moved", [1, 0, 1.25, 0, 1, -0.75, 0, 0]),
+        ("turned", [0.8, -0.6, 1.5, 0.6, 0.8, -0.5, 0, 0]),
+        ("tilted", [1.2, 0.1, -0.5, 0.2, 0.9, 0.25, 0.05, -0.1]),
+        ("far", [4, 0, -9.5, 0, 5, -12.25, 0, 0]),
+        ("endless", [1, 0, 0, 0, 1, 0, -0.5, 0]),
+    )
+    for interpolation in ("NEAREST", "BILINEAR"):
+        for mode in ("CONSTANT", "REFLECT", "WRAP", "NEAREST"):
+            rule = {"interpolation": interpolation, "fill_mode": mode}
+            for label, transform in transforms:
+                given = {"images": rnd(f32, [2, 4, 5, 2]), "transforms": np.array([transform], f32)}
+                projection(s, f"{label}_{interpolation}_{mode}", output_shape=np.array([6, 4], i32), **given, **rule)
+            # One transform for each image, of one line.
+            both = np.array([transforms[0][1], transforms[2][1]], f32)
+            given = {"images": rnd(f32, [2, 1, 3, 1]), "transforms": both}
+            projection(s, f"each_{interpolation}_{mode}", output_shape=np.array([2, 5], i32), **given, **rule)
+        for name, dtype in (("u8", u8), ("i32", i32), ("i64", i64), ("f16", f16), ("bf16", bf16), ("f64", f64)):
+            turned = np.array([transforms[1][1]], f32)
+            given = {"images": rnd(dtype, [1, 3, 3, 2], 0, 200), "transforms": turned}
+            projection(s, f"{name}_{interpolation}", output_shape=np.array([3, 3], i32), interpolation=interpolation, **given)
+
+
+def projection(s, own, **given):
+    """A case of both versions."""
+    s.case("ImageProjectiveTransformV2", own, tol=(1e-5, 1e-4), audit=False, **given)
+    s.case("ImageProjectiveTransformV3", own, tol=(1e-5, 1e-4), audit=False, fill_value=f32(3), **given)

@@ -250,6 +250,34 @@ def iterators(g):
         g.step(asserted, fails=fails)
 
 
+@golden("dataset_anonymous")
+def anonymous(g):
+    """Iterators without a name: inside one step, and named by a string from step to step; a zip of caches."""
+    for make in (raw.AnonymousIterator, raw.AnonymousIteratorV2, raw.AnonymousIteratorV3):
+        made = make(**KIND)
+        handle = getattr(made, "handle", made)
+        started = raw.MakeIterator(dataset=numbers(3), iterator=handle)
+        with tf.control_dependencies([started]):
+            first = raw.IteratorGetNext(iterator=handle, **KIND)[0]
+        with tf.control_dependencies([first]):
+            second = raw.IteratorGetNext(iterator=handle, **KIND)[0]
+        g.step(first)
+        g.step(first + 10 * second)
+        if hasattr(made, "deleter"):
+            with tf.control_dependencies([second]):
+                g.step(second, run=raw.DeleteIterator(handle=handle, deleter=made.deleter))
+    caches = [Dataset.range(40).shuffle(40, seed=seed).cache() for seed in (1, 2, 3)]
+    zipped = Dataset.zip(tuple(caches)).repeat(2).batch(80)
+    g.step(tf.stack(v1.data.make_one_shot_iterator(zipped).get_next()))
+    copied = Dataset.range(3).apply(tf.data.experimental.copy_to_device("/cpu:0")).repeat(2)
+    element = v1.data.make_one_shot_iterator(copied).get_next()
+    for _ in range(6):
+        g.step(element)
+    g.step(element, fails=True)
+    g.step(raw.DeviceIndex(device_names=["GPU", "CPU", "TPU"]))
+    g.step(raw.DeviceIndex(device_names=["GPU"]))
+
+
 def function(body):
     """A function of one i64 in the graph's library."""
     made = tf.function(body).get_concrete_function(tf.TensorSpec([], tf.int64))

@@ -43,8 +43,9 @@ pub enum ImportError {
     /// All ops that Thalweg does not have.
     #[error(
         "{origin} uses ops that there are none of: {}; ops of your own belong in the graph's set (Graph::with_ops), and \
-         in that of a server (SessionOptions::ops)",
-        grouped(.nodes)
+         in that of a server (SessionOptions::ops){}",
+        grouped(.nodes),
+        python_hint(.nodes)
     )]
     Unsupported {
         /// The file.
@@ -174,6 +175,20 @@ fn more(count: usize) -> String {
     match count {
         0 | 1 => String::new(),
         n => format!(" (and {} in this graph)", counted(n - 1, "more mistake")),
+    }
+}
+
+/// Ops that call a function of the process that made the graph.
+const PYTHON_OPS: [&str; 3] = ["PyFunc", "PyFuncStateless", "EagerPyFunc"];
+
+/// The advice for a graph that calls functions of Python.
+fn python_hint(nodes: &[(String, String)]) -> &'static str {
+    match nodes.iter().any(|(_, op)| PYTHON_OPS.contains(&&**op)) {
+        true => {
+            "; tf.py_func and Dataset.from_generator run Python code, which is in the process that made the graph alone: \
+             feed their values to a placeholder, or write them to a TFRecord file"
+        }
+        false => "",
     }
 }
 

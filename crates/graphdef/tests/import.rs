@@ -197,6 +197,17 @@ fn all_unsupported_ops_are_reported_at_once() {
 }
 
 #[test]
+fn an_op_that_runs_python_code_is_refused_with_advice() {
+    let mut def = backwards();
+    def.node.push(node("p", "PyFunc", &[], &[]));
+    let text = fails(&def).to_string();
+    assert!(
+        text.contains("feed their values to a placeholder"),
+        "{text}"
+    );
+}
+
+#[test]
 fn all_unsupported_dtypes_are_reported_at_once() {
     let mut def = backwards();
     def.node

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg::graph::{Attr, Func};
+use thalweg::graph::Attr;
 use thalweg::prelude::*;
 use thalweg::tensor::Memory;
 
@@ -105,19 +105,6 @@ fn mistakes_in_datasets_are_named() {
     // An element of another dtype than the iterator's.
     let (_, end) = elements(&session, three, DType::F32);
     assert!(end.contains("component 0 of the element is i64"), "{end}");
-}
-
-#[test]
-fn a_generator_of_python_is_refused_with_the_reason() {
-    let g = Graph::new();
-    let session = Session::new(&g).unwrap();
-    let mut generator = node(&g, "GeneratorDataset", &[], DType::I64);
-    for name in ["init_func", "next_func", "finalize_func"] {
-        generator = generator.attr(name, Attr::Func(Func::named("f")));
-    }
-    let (start, _) = iterate(&g, generator.output(), DType::I64);
-    let error = session.run::<()>(start, []).unwrap_err().to_string();
-    assert!(error.contains("runs Python code"), "{error}");
 }
 
 #[test]

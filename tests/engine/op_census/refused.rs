@@ -95,12 +95,9 @@ pub(super) static REFUSED: &[(Ops, &str)] = &[
     (Ops::Names(&FIRST_TENSOR_ARRAYS), FIRST_ARRAYS),
     (
         Ops::Names(&[
-            "AnonymousIterator",
-            "AnonymousIteratorV2",
             "AnonymousMemoryCache",
             "AnonymousMultiDeviceIterator",
             "AnonymousRandomSeedGenerator",
-            "DeleteIterator",
             "DeleteMemoryCache",
             "DeleteMultiDeviceIterator",
             "DeleteRandomSeedGenerator",

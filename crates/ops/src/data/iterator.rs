@@ -4,9 +4,19 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use thalweg_device::{KernelError, TensorCx};
+use thalweg_graph::OpDef;
+use thalweg_graph::op::{Calls, Effect, Gradient};
 use thalweg_tensor::sync::Unpoisoned;
 
 use super::dataset::{DatasetValue, Row, Rows};
+
+/// Base definition of an op on iterators.
+pub(super) const ITERATOR_OP: OpDef = OpDef {
+    gradient: Gradient::None,
+    effect: Effect::Stateful,
+    calls: Calls::Held,
+    ..OpDef::EMPTY
+};
 
 /// Interval at which a node that waits for another one's element checks its step.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -15,6 +25,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) struct DatasetIterator {
     pub(super) container: String,
     pub(super) name: String,
+    /// The number of an anonymous iterator.
+    pub(super) number: Option<u64>,
     state: Mutex<State>,
     released: Condvar,
 }
@@ -33,8 +45,17 @@ impl DatasetIterator {
         DatasetIterator {
             container: container.to_owned(),
             name: name.to_owned(),
+            number: None,
             state: Mutex::default(),
             released: Condvar::new(),
+        }
+    }
+
+    /// An iterator that no name shares.
+    pub(super) fn anonymous(number: u64) -> DatasetIterator {
+        DatasetIterator {
+            number: Some(number),
+            ..DatasetIterator::new("", "anonymous iterator")
         }
     }
 
@@ -89,6 +110,12 @@ impl DatasetIterator {
             taken.state.rows = Some(dataset.dataset.rows(cx)?);
             taken.state.dataset = Some(dataset);
         }
+        Ok(())
+    }
+
+    /// Ends the pass, and gives up the dataset.
+    pub(super) fn stop(&self, cx: &TensorCx<'_>) -> Result<(), KernelError> {
+        self.take(cx)?.state = State::default();
         Ok(())
     }
 

@@ -5,14 +5,13 @@
 use std::sync::Arc;
 
 use thalweg_device::{KernelError, Op, SharedObject, TensorCx, cpu_tensors};
-use thalweg_graph::op::{
-    Arg, AttrDef, Calls, Effect, Gradient, arg_of, args_of, attr, int_attr, list_attr, str_attr,
-};
+use thalweg_graph::op::{Arg, AttrDef, arg_of, args_of, attr, int_attr, list_attr, str_attr};
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Tensor};
 
+use super::anonymous_iterators;
 use super::dataset::{Row, SHAPES, TYPES, input, of_tensor};
-use super::iterator::DatasetIterator;
+use super::iterator::{DatasetIterator, ITERATOR_OP};
 use crate::files::iterator_position::Position;
 use crate::flow::Optional;
 use crate::queue::{resource_handle, shared_name};
@@ -25,14 +24,6 @@ const MAYBE_TYPES: AttrDef = list_attr("output_types", AttrKind::Types);
 
 /// First word of an iterator's string handle.
 const STRING_HANDLE: &str = "iterator";
-
-/// Base definition of an op on iterators.
-const ITERATOR_OP: OpDef = OpDef {
-    gradient: Gradient::None,
-    effect: Effect::Stateful,
-    calls: Calls::Held,
-    ..OpDef::EMPTY
-};
 
 /// Base definition of an op that makes a scalar of an iterator.
 const SCALAR_OP: OpDef = OpDef {
@@ -128,6 +119,10 @@ fn from_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         return Err(wrong());
     };
     let text = std::str::from_utf8(text).map_err(|_| wrong())?;
+    if let Some((anonymous_iterators::STRING_HANDLE, number)) = text.split_once('\n') {
+        let object = anonymous_iterators::named(cx, number)?;
+        return Ok(vec![Tensor::handle(DType::Resource, object)?]);
+    }
     let mut words = text.splitn(3, '\n');
     let (Some(STRING_HANDLE), Some(container), Some(name)) =
         (words.next(), words.next(), words.next())
@@ -242,7 +237,10 @@ pub(crate) static TO_STRING_HANDLE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let iterator = cx.object::<DatasetIterator>(0)?;
-        let text = format!("{STRING_HANDLE}\n{}\n{}", iterator.container, iterator.name);
+        let text = match iterator.number {
+            Some(number) => anonymous_iterators::string_handle(cx, number, iterator)?,
+            None => format!("{STRING_HANDLE}\n{}\n{}", iterator.container, iterator.name),
+        };
         Ok(vec![cx.strings_of(&[], [text])?])
     })],
 };

@@ -2,6 +2,7 @@
 //!
 //! A step opens the files that its session allows ([`thalweg_device::Files`]).
 
+pub(crate) mod anonymous_iterators;
 mod batch;
 mod by_index;
 mod cache;
@@ -16,6 +17,7 @@ mod experimental;
 mod features;
 mod file_datasets;
 mod functions;
+mod generator;
 mod groups;
 mod immutable_const;
 mod interleave;
@@ -49,7 +51,7 @@ pub(crate) static OPS: &[&Op] = &[
     &sources::TENSOR,
     &sources::TENSOR_SLICE,
     &sources::RANGE,
-    &sources::GENERATOR,
+    &generator::GENERATOR,
     &sparse_batch::DENSE_TO_SPARSE_BATCH,
     &file_datasets::TF_RECORD,
     &file_datasets::TF_RECORD_V2,
@@ -161,6 +163,10 @@ pub(crate) static OPS: &[&Op] = &[
     &iterator_ops::GET_DEVICE,
     &iterator_ops::SERIALIZE,
     &iterator_ops::DESERIALIZE,
+    &anonymous_iterators::ANONYMOUS_ITERATOR,
+    &anonymous_iterators::ANONYMOUS_ITERATOR_V2,
+    &anonymous_iterators::ANONYMOUS_ITERATOR_V3,
+    &anonymous_iterators::DELETE_ITERATOR,
     &reduce::REDUCE,
     &reduce::SINGLE,
     &reduce::CARDINALITY,

@@ -340,17 +340,19 @@ struct ZipRows {
 
 impl Rows for ZipRows {
     fn next(&mut self, cx: &TensorCx<'_>) -> Result<Option<Row>, KernelError> {
+        if self.ended {
+            return Ok(None);
+        }
         let mut components = Row::new();
+        // Each one is asked, so that a cache of it that has come to its end is written.
         for rows in &mut self.all {
             match rows.next(cx)? {
-                Some(row) if !self.ended => components.extend(row),
-                _ => {
-                    self.ended = true;
-                    return Ok(None);
-                }
+                Some(row) => components.extend(row),
+                None => self.ended = true,
             }
         }
-        Ok((!self.all.is_empty()).then_some(components))
+        self.ended |= self.all.is_empty();
+        Ok((!self.ended).then_some(components))
     }
 }
 

@@ -1,10 +1,10 @@
-//! TensorDataset, TensorSliceDataset, RangeDataset, GeneratorDataset.
+//! TensorDataset, TensorSliceDataset, RangeDataset.
 
 use std::sync::Arc;
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
-use thalweg_graph::op::{AttrDef, args_of, attr, bool_attr, list_attr, types_attr};
-use thalweg_graph::{AttrKind, OpDef};
+use thalweg_graph::OpDef;
+use thalweg_graph::op::{AttrDef, args_of, bool_attr, types_attr};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
@@ -238,36 +238,4 @@ pub(crate) static RANGE: Op = Op {
         ..DATASET_OP
     },
     kernels: &[cpu_tensors(|cx| source(Range::new(cx)?, &[]))],
-};
-
-/// A data set of a Python generator.
-pub(crate) static GENERATOR: Op = Op {
-    def: OpDef {
-        name: "GeneratorDataset",
-        summary: "A dataset of a Python generator: it is refused, because nothing here runs Python.",
-        inputs: &[
-            args_of("init_func_other_args", "Tinit_func_args"),
-            args_of("next_func_other_args", "Tnext_func_args"),
-            args_of("finalize_func_other_args", "Tfinalize_func_args"),
-        ],
-        attrs: &[
-            attr("init_func", AttrKind::Func),
-            attr("next_func", AttrKind::Func),
-            attr("finalize_func", AttrKind::Func),
-            list_attr("Tinit_func_args", AttrKind::Types),
-            list_attr("Tnext_func_args", AttrKind::Types),
-            list_attr("Tfinalize_func_args", AttrKind::Types),
-            TYPES,
-            SHAPES,
-            METADATA,
-        ],
-        ..DATASET_OP
-    },
-    kernels: &[cpu_tensors(|_| {
-        Err(KernelError::Invalid(
-            "Dataset.from_generator runs Python code, which is not in the graph: write the elements to a TFRecord file, \
-             or feed them to a placeholder"
-                .to_owned(),
-        ))
-    })],
 };

@@ -2,6 +2,7 @@
 //! optionals for the values of loops and branches.
 
 mod build;
+mod device_index;
 mod functional_for;
 mod gradient;
 mod gradient_loop;
@@ -51,6 +52,7 @@ pub(crate) static OPS: &[&Op] = &[
     &if_while_call::PARTITIONED_CALL,
     &if_while_call::STATEFUL_PARTITIONED_CALL,
     &remote_call::REMOTE_CALL,
+    &device_index::DEVICE_INDEX,
     &if_while_call::FAKE_PARAM,
     &shape_error::SHAPE_ERROR,
     &tensor_list::EMPTY,

@@ -1,4 +1,4 @@
-//! SampleDistortedBoundingBox, SampleDistortedBoundingBoxV2, RandomCrop.
+//! SampleDistortedBoundingBox, SampleDistortedBoundingBoxV2, StatelessSampleDistortedBoundingBox, RandomCrop.
 
 use thalweg_cpu::number::Number;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
@@ -13,6 +13,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 use super::images::{PIXELS, expect_last, image_error};
 use crate::random::philox::Philox;
 use crate::random::reserve::take_blocks;
+use crate::random::seed_source::SeedSource;
 use crate::support::shape_inputs::{invalid_value, vector_length};
 use crate::support::shapes::expect_scalar;
 use crate::support::widened::as_uints;
@@ -59,7 +60,7 @@ fn sampler(attrs: &Attrs) -> Result<BoxSampler, KernelError> {
 
 fn sample<T: Number>(
     cx: &KernelCx<'_>,
-    (philox, mut sampler, whole): (Philox, BoxSampler, bool),
+    (source, mut sampler, whole): (SeedSource, BoxSampler, bool),
     share: Option<usize>,
 ) -> Result<(), KernelError> {
     if let Some(i) = share {
@@ -82,7 +83,10 @@ fn sample<T: Number>(
         return Err(KernelError::Invalid(text.to_owned()));
     }
     // A block of four words for each attempt, used or not.
-    let first = take_blocks(cx, sampler.attempts as u64)?;
+    let (philox, first) = match source {
+        SeedSource::Counter(philox) => (philox, take_blocks(cx, sampler.attempts as u64)?),
+        seeds => seeds.start(cx, 0)?,
+    };
     let window = sampler
         .sample(height, width, boxes, &mut philox.words(first))
         .map_err(image_error)?;
@@ -108,7 +112,7 @@ fn sample<T: Number>(
 
 fn prepare_sample(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let attrs = &p.node.attrs;
-    let from = (Philox::of(attrs), sampler(attrs)?, attrs.bool(WHOLE.name));
+    let from = (SeedSource::of(p), sampler(attrs)?, attrs.bool(WHOLE.name));
     let share = (p.inputs.len() > 2).then_some(2);
     dispatch!(p.dtype(0), [U8 I8 I16 I32 I64], T => {
         Ok(Prepared::new(1000, move |cx| sample::<T>(cx, from, share)))
@@ -124,6 +128,9 @@ fn sample_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     expect_last(cx, 1, 4)?;
     if cx.inputs() > 2 {
         expect_scalar(cx, 2)?;
+    }
+    if cx.inputs() > 3 && cx.ranked(3, 1)?.dim(0).is_some_and(|n| n != 2) {
+        return Err(invalid_value(3, "seed must have two elements"));
     }
     cx.set(0, Shape::from([3]));
     cx.set(1, Shape::from([3]));
@@ -171,6 +178,33 @@ pub(crate) static SAMPLE_DISTORTED_BOUNDING_BOX_V2: Op = Op {
         shape: sample_shape,
         gradient: Gradient::None,
         effect: Effect::Random,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(prepare_sample)],
+};
+
+/// Draws a window of an image by two seeds.
+pub(crate) static STATELESS_SAMPLE_DISTORTED_BOUNDING_BOX: Op = Op {
+    def: OpDef {
+        name: "StatelessSampleDistortedBoundingBox",
+        summary: "A random window of an image that contains at least a given share of an object, by two seeds.",
+        inputs: &[
+            arg("image_size", "T"),
+            arg_of("bounding_boxes", DType::F32),
+            arg_of("min_object_covered", DType::F32),
+            arg("seed", "Tseed"),
+        ],
+        outputs: OUTPUTS,
+        attrs: &[
+            SIZES,
+            type_attr("Tseed", DType::INDICES),
+            ASPECT,
+            AREA,
+            ATTEMPTS,
+            WHOLE,
+        ],
+        shape: sample_shape,
+        gradient: Gradient::None,
         ..OpDef::EMPTY
     },
     kernels: &[cpu(prepare_sample)],

@@ -14,6 +14,7 @@ mod encode;
 mod glimpse;
 mod images;
 mod non_max_suppression;
+mod projective;
 mod resize;
 mod scale_and_translate;
 
@@ -33,6 +34,7 @@ pub(crate) static OPS: &[&Op] = &[
     &encode::ENCODE_PNG,
     &distorted_box::SAMPLE_DISTORTED_BOUNDING_BOX,
     &distorted_box::SAMPLE_DISTORTED_BOUNDING_BOX_V2,
+    &distorted_box::STATELESS_SAMPLE_DISTORTED_BOUNDING_BOX,
     &distorted_box::RANDOM_CROP,
     &resize::RESIZE_BICUBIC,
     &resize::RESIZE_BICUBIC_GRAD,
@@ -45,6 +47,8 @@ pub(crate) static OPS: &[&Op] = &[
     &color::HSV_TO_RGB,
     &scale_and_translate::SCALE_AND_TRANSLATE,
     &scale_and_translate::SCALE_AND_TRANSLATE_GRAD,
+    &projective::PROJECTIVE_TRANSFORM_V2,
+    &projective::PROJECTIVE_TRANSFORM_V3,
     &glimpse::EXTRACT_GLIMPSE,
     &glimpse::EXTRACT_GLIMPSE_V2,
     &crop_and_resize::CROP_AND_RESIZE,

@@ -21,7 +21,7 @@ mod poisson;
 mod redraw;
 pub(crate) mod reserve;
 mod sampler;
-mod seed_source;
+pub(crate) mod seed_source;
 pub(crate) mod shuffle;
 mod skip;
 mod stateful;

@@ -16,7 +16,7 @@ const RNG_ALG_AUTO_SELECT: i32 = 3;
 
 /// Source of the start of random numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum SeedSource {
+pub(crate) enum SeedSource {
     /// The end of the previous run.
     Counter(Philox),
     /// Two seeds, in this input.
@@ -29,7 +29,7 @@ pub(super) enum SeedSource {
 }
 
 impl SeedSource {
-    pub(super) fn of(p: &Prepare<'_>) -> SeedSource {
+    pub(crate) fn of(p: &Prepare<'_>) -> SeedSource {
         let at = |name: &str| p.node.op.inputs.iter().position(|arg| arg.name == name);
         if p.node.op.effect == Effect::Write {
             return SeedSource::State(at("algorithm"));
@@ -42,7 +42,7 @@ impl SeedSource {
     }
 
     /// The sequence and its first block, for a run that draws `elements` numbers.
-    pub(super) fn start(
+    pub(crate) fn start(
         self,
         cx: &KernelCx<'_>,
         elements: usize,

@@ -1,5 +1,7 @@
 //! Assert, Print, PrintV2.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -101,11 +103,19 @@ pub(crate) static PRINT: Op = Op {
     kernels: &[cpu_tensors(print)],
 };
 
+/// Writes to the end of a file, which is made if it is not there.
+fn append_to_file(cx: &TensorCx<'_>, path: &str, text: &[u8]) -> Result<(), KernelError> {
+    let path = cx.environment().files().resolve(path.as_bytes())?;
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    file.and_then(|mut file| file.write_all(text))
+        .map_err(|e| KernelError::Storage(format!("{}: {e}", path.display())))
+}
+
 /// Prints a string.
 pub(crate) static PRINT_V2: Op = Op {
     def: OpDef {
         name: "PrintV2",
-        summary: "Prints a string.",
+        summary: "Prints a string: a line of the log, or the end of a file whose stream is file://PATH.",
         inputs: &[arg_of("input", DType::String)],
         attrs: &[
             str_attr("output_stream", "stderr", &[]),
@@ -120,8 +130,12 @@ pub(crate) static PRINT_V2: Op = Op {
         let [text] = cx.strings(0)? else {
             return Err(KernelError::Argument("one string"));
         };
-        // The output is a line, which ends by itself.
         let end = cx.attrs().str("end");
+        if let Some(path) = cx.attrs().str("output_stream").strip_prefix("file://") {
+            append_to_file(cx, path, &[text, end.as_bytes()].concat())?;
+            return Ok(Vec::new());
+        }
+        // The output is a line, which ends by itself.
         let end = end.strip_suffix('\n').unwrap_or(end);
         let text = String::from_utf8_lossy(text);
         cx.environment().print(&format!("{text}{end}"));

@@ -1,7 +1,7 @@
 //! VarHandleOp, ReadVariableOp, VarIsInitializedOp, DisableCopyOnRead, VariableShape, DestroyResourceOp.
 
 use smallvec::smallvec;
-use thalweg_device::{Body, Kernel, KernelError, Op, Prepared, cpu, on_host};
+use thalweg_device::{Body, Kernel, KernelError, Op, Prepared, cpu, cpu_tensors, on_host};
 use thalweg_graph::op::{
     Arg, AttrDef, Default, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
     type_attr_or,
@@ -10,6 +10,7 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::row_indices::value_dims;
+use crate::data::anonymous_iterators::destroy_iterator;
 use crate::support::trivial_kernels::VIEW;
 
 /// Creates the handle of a variable.
@@ -189,17 +190,18 @@ pub(crate) static SHAPE: Op = Op {
 pub(crate) static DESTROY: Op = Op {
     def: OpDef {
         name: "DestroyResourceOp",
-        summary: "Removes a variable's value: it is no longer initialized.",
+        summary: "Removes a variable's value: it is no longer initialized. Ends the pass of an iterator.",
         inputs: &[arg_of("resource", DType::Resource)],
         attrs: &[bool_attr("ignore_lookup_error", true)],
         gradient: Gradient::None,
         effect: Effect::Write,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|_| {
-        Ok(Prepared::new(1, |cx| {
-            *cx.variable(0)?.lock() = None;
-            Ok(())
-        }))
+    kernels: &[cpu_tensors(|cx| {
+        match cx.variable(0) {
+            Ok(variable) => *variable.lock() = None,
+            Err(error) => destroy_iterator(cx, 0).map_err(|_| error)?,
+        }
+        Ok(Vec::new())
     })],
 };
