@@ -89,6 +89,31 @@ fn a_saved_model_is_restored_before_it_runs() {
 }
 
 #[test]
+fn a_benchmark_measures_steps_and_makes_up_inputs() {
+    let folder = Folder::new("benchmark");
+    let model = saved(&folder);
+    let run = ["run", &model, "--signature", DEFAULT_SIGNATURE];
+    let said = works(&[&run[..], &["--benchmark", "5", "--json"]].concat());
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&report["steps"], &report["batch"]), (&5.into(), &1.into()));
+    let latency = |name: &str| report["latency_ms"][name].as_f64().unwrap();
+    assert!(latency("least") <= latency("median") && latency("median") <= latency("p99"));
+    assert!(latency("p99") <= latency("most"));
+
+    let feed = format!("x={}", ones(&folder));
+    let own = ["run", &model, "--feed", &feed, "--fetch", "y"];
+    let said = works(&[&own[..], &["--benchmark", "2"]].concat());
+    assert!(
+        said.contains("p99") && said.contains("in batches of 1"),
+        "{said}"
+    );
+    let said = fails(&own);
+    assert!(said.contains("--out FILE.npz, or --benchmark N"), "{said}");
+    let said = fails(&["run", &model, "--fetch", "y", "--benchmark", "2"]);
+    assert!(said.contains("'x'"), "{said}");
+}
+
+#[test]
 fn graphs_of_a_cluster_run_locally_with_values_of_a_checkpoint() {
     let folder = Folder::new("checkpoint-run");
     let g = graph();

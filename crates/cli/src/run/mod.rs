@@ -1,5 +1,7 @@
 //! `thalweg run`: runs steps of a graph.
 
+mod benchmark;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use thalweg_dist::limits::Machine;
 use thalweg_graph::{Graph, Operation, Output};
 use thalweg_ops::NewGraph;
 use thalweg_session::{
-    Feeding, FetchList, Fetches, Profile, RunOptions, Session, SessionOptions, Trace,
+    Feed, Feeding, FetchList, Fetches, Profile, RunOptions, Session, SessionOptions, Trace,
 };
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{Memory, Tensor};
@@ -45,7 +47,7 @@ pub(crate) struct Run {
     restore: Restore,
 
     /// Take the names of a signature of the model; all of its outputs are kept if no --fetch names some
-    #[arg(long, value_name = "NAME", requires = "out")]
+    #[arg(long, value_name = "NAME")]
     signature: Option<String>,
 
     /// Feed an output the array of a .npy file, in every step
@@ -53,7 +55,7 @@ pub(crate) struct Run {
     feeds: Vec<(String, PathBuf)>,
 
     /// Keep an output's value of each step, as the array NAME/STEP
-    #[arg(long = "fetch", value_name = "NAME", requires = "out")]
+    #[arg(long = "fetch", value_name = "NAME")]
     fetches: Vec<String>,
 
     /// Run a node in each step, and keep nothing of it
@@ -75,6 +77,17 @@ pub(crate) struct Run {
     /// Number of threads; as many as the machine runs at once without it
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
     threads: usize,
+
+    /// Measure N steps after a warm-up, and print their latency, the throughput and the memory. Inputs of the signature
+    /// without a --feed get made-up values; nothing is kept
+    #[arg(long, value_name = "N", conflicts_with_all = ["out", "steps", "profile", "trace"],
+          value_parser = clap::value_parser!(u64).range(1..))]
+    benchmark: Option<u64>,
+
+    /// With --benchmark: the first dimension of made-up inputs, where the graph leaves it open
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "benchmark",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    batch: u32,
 
     /// Trace the steps after the first, or a single one, and print their time and memory by layer and by op
     #[arg(long)]
@@ -133,6 +146,13 @@ impl Run {
                     .into(),
             );
         }
+        let keeps = self.signature.is_some() || !self.fetches.is_empty();
+        if keeps && self.out.is_none() && self.benchmark.is_none() {
+            return Err(
+                "fetched values need a file: give --out FILE.npz, or --benchmark N to drop them"
+                    .into(),
+            );
+        }
         for file in [&self.out, &self.trace].into_iter().flatten() {
             check_output_file(file)?;
         }
@@ -157,12 +177,8 @@ impl Run {
         if names.len() != fetches.len() {
             return Err("an output is fetched twice under one name".into());
         }
-        let feeds: Vec<(Output<'_>, Tensor)> = self
-            .feeds
-            .iter()
-            .map(|(name, file)| Ok((resolver.input("--feed", name)?, arrays::read(file)?)))
-            .collect::<Result<_, Failure>>()?;
-        let feeds: Vec<_> = feeds.into_iter().map(|(o, value)| o.feed(value)).collect();
+        let inputs = self.inputs(&resolver)?;
+        let feeds: Vec<Feed<'_>> = inputs.iter().map(|(o, value)| o.feed(value)).collect();
         let outputs = fetches.iter().map(|n| resolver.output("--fetch", n));
         let targets = self.targets.iter().map(|n| resolver.node("--target", n));
         let step = StepFetches {
@@ -189,6 +205,16 @@ impl Run {
             Some(meta) => queue_runners(&graph, meta)?,
             None => Vec::new(),
         };
+        if let Some(steps) = self.benchmark {
+            let measure =
+                || benchmark::measure(&graph, &session, &step, &feeds, (steps, self.json));
+            let measured = with_queue_runners(&session, &runners, measure)?;
+            let measured = measured.of_inputs(inputs.iter().map(|(_, value)| value));
+            return match self.json {
+                true => output::line(measured.json()),
+                false => output::line(measured.text()),
+            };
+        }
         let progress = Progress::new("step", self.steps, self.json);
         let mut kept = Vec::new();
         let (mut traces, mut last) = (Vec::new(), Trace::default());
@@ -256,6 +282,28 @@ impl Run {
             Some(profile) => output::text(&format!("\n{profile}")),
             None => Ok(()),
         }
+    }
+
+    /// The values of inputs: arrays of files; for a benchmark, made-up ones for the signature's others.
+    fn inputs<'g>(
+        &self,
+        resolver: &NameResolver<'_, 'g>,
+    ) -> Result<Vec<(Output<'g>, Tensor)>, Failure> {
+        let mut inputs = Vec::new();
+        for (name, file) in &self.feeds {
+            inputs.push((resolver.input("--feed", name)?, arrays::read(file)?));
+        }
+        let signature = resolver.signature.filter(|_| self.benchmark.is_some());
+        for (name, &id) in signature.iter().flat_map(|s| &s.inputs) {
+            let output = resolver.graph.output(id);
+            if inputs.iter().all(|(fed, _)| fed.id() != id) {
+                inputs.push((
+                    output,
+                    benchmark::generated(output, name, self.batch as usize)?,
+                ));
+            }
+        }
+        Ok(inputs)
     }
 
     /// Options of a step. The first step includes planning, and is not typical.
