@@ -58,7 +58,7 @@ impl<T> Epilogue<'_, T> {
     };
 
     /// `true` if it is the identity.
-    fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.scale.is_none() && self.bias.is_none() && self.activation == Activation::None
     }
 

@@ -87,14 +87,25 @@ impl Isa {
         self.0
     }
 
-    /// Runs a loop over elements of `T`: as [`Isa::run`] where `T` is `f32`, in which models compute; loops over other
-    /// elements are compiled once, for every machine.
+    /// Runs a loop over elements of `T`: as [`Isa::run`] where `T` is `f32` or `f64`; loops over wide integers are compiled
+    /// for the baseline and for AVX2, and those over other elements once, for every machine.
     #[inline(always)]
     pub fn run_over<T: Element, K: Vectorize>(self, kernel: K) -> K::Out {
-        if const { matches!(T::DTYPE, DType::F32) } {
-            self.run(kernel)
-        } else {
-            kernel.run()
+        match const { T::DTYPE } {
+            DType::F32 | DType::F64 => self.run(kernel),
+            DType::I64 | DType::U64 => self.run_up_to_avx2(kernel),
+            _ => kernel.run(),
+        }
+    }
+
+    /// As [`Isa::run`], for loops that are not worth code of their own for AVX-512.
+    #[inline]
+    pub fn run_up_to_avx2<K: Vectorize>(self, kernel: K) -> K::Out {
+        match self.0 {
+            Level::Portable => kernel.run(),
+            // SAFETY: a value with one of these levels is only made on a machine that has AVX2 and FMA.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 => unsafe { run_avx2(kernel) },
         }
     }
 

@@ -74,6 +74,44 @@ impl ConvGeometry {
         self.k_h * self.k_w * self.in_c * self.out_c
     }
 
+    /// The same convolution with image lines as pixels, where the filter is as wide as the image and an output line is one
+    /// pixel, as in convolutions of texts: an output line then has all output pixels of an image. The elements of images
+    /// and filter lie as before. Other convolutions stay as they are.
+    ///
+    /// ```
+    /// use thalweg_cpu::{Layout, conv::ConvGeometry};
+    ///
+    /// // 56 words of 128 numbers, and filters over 3 words.
+    /// let g = ConvGeometry {
+    ///     batch: 64, in_h: 56, in_w: 128, in_c: 1, out_h: 54, out_w: 1, out_c: 100,
+    ///     k_h: 3, k_w: 128, stride: [1, 1], dilation: [1, 1], pad_top: 0, pad_left: 0, layout: Layout::Nhwc,
+    /// };
+    /// let folded = g.folded();
+    /// assert_eq!((folded.in_h, folded.in_w, folded.in_c, folded.out_w), (1, 56, 128, 54));
+    /// assert_eq!(folded.folded(), folded);
+    /// ```
+    pub fn folded(self) -> ConvGeometry {
+        let is_one_pixel = self.out_w == 1 && self.k_w == self.in_w && self.pad_left == 0;
+        let is_dense = self.dilation[1] == 1 || self.k_w == 1;
+        if !is_one_pixel || !is_dense || self.out_h == 1 || self.layout == Layout::Nchw {
+            return self;
+        }
+        ConvGeometry {
+            in_h: 1,
+            in_w: self.in_h,
+            in_c: self.in_w * self.in_c,
+            out_h: 1,
+            out_w: self.out_h,
+            k_h: 1,
+            k_w: self.k_h,
+            stride: [1, self.stride[0]],
+            dilation: [1, self.dilation[0]],
+            pad_top: 0,
+            pad_left: self.pad_top,
+            ..self
+        }
+    }
+
     /// Input lines that this many output lines see.
     pub(super) fn lines_seen(&self, lines: usize) -> usize {
         (lines - 1) * self.stride[0] + (self.k_h - 1) * self.dilation[0] + 1

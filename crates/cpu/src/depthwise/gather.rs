@@ -118,14 +118,14 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
     }
 
     /// The sums of `L` neighbours; `place` returns the start of lines and columns of the other image, neighbours there
-    /// lie `step` apart, and those of the filter `filter_step`.
+    /// lie `step` apart, and see one filter.
     #[inline(always)]
     fn sums<const L: usize>(
         &self,
         [rows, columns]: [Taps; 2],
         channel: usize,
         place: impl Fn(usize, usize, usize) -> usize,
-        [step, filter_step]: [usize; 2],
+        step: usize,
     ) -> [T::Wide; L] {
         let mut sums = [T::Wide::ZERO; L];
         for i in 0..rows.count {
@@ -135,11 +135,48 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
                 let tap = (tap_y * self.g.k_w + tap_x) * self.g.out_c;
                 for (other, own) in self.meets(channel) {
                     let a: [T::Wide; L] = lanes(self.from, place(y, x, other), step);
-                    let b: [T::Wide; L] = if filter_step == 0 {
-                        [self.filter[tap + own].widen(); L]
-                    } else {
-                        lanes(self.filter, tap + own, 1)
+                    let b = self.filter[tap + own].widen();
+                    for l in 0..L {
+                        sums[l] = sums[l].add(a[l].mul(b));
+                    }
+                }
+            }
+        }
+        sums
+    }
+
+    /// The sums of `L` channels from `first` on, for channels that come last; `place` returns the start of a pixel of the
+    /// other image.
+    #[inline(always)]
+    fn channel_sums<const L: usize>(
+        &self,
+        [rows, columns]: [Taps; 2],
+        first: usize,
+        place: impl Fn(usize, usize) -> usize,
+    ) -> [T::Wide; L] {
+        let each = self.g.out_c / self.g.in_c;
+        let sources: [usize; L] = std::array::from_fn(|l| (first + l) / each);
+        let mut sums = [T::Wide::ZERO; L];
+        for i in 0..rows.count {
+            let (tap_y, y) = rows.get(i);
+            for j in 0..columns.count {
+                let (tap_x, x) = columns.get(j);
+                let (pixel, tap) = (place(y, x), (tap_y * self.g.k_w + tap_x) * self.g.out_c);
+                if BACK {
+                    // The output channels of an input channel lie side by side.
+                    for number in first * each..(first + 1) * each {
+                        let a: [T::Wide; L] = lanes(self.from, pixel + number, each);
+                        let b: [T::Wide; L] = lanes(self.filter, tap + number, each);
+                        for l in 0..L {
+                            sums[l] = sums[l].add(a[l].mul(b[l]));
+                        }
+                    }
+                } else {
+                    let a: [T::Wide; L] = match each {
+                        1 => lanes(self.from, pixel + first, 1),
+                        _ => sources.map(|source| self.from[pixel + source].widen()),
                     };
+                    let b: [T::Wide; L] = lanes(self.filter, tap + first, 1);
                     for l in 0..L {
                         sums[l] = sums[l].add(a[l].mul(b[l]));
                     }
@@ -149,35 +186,38 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
         sums
     }
 
+    /// Computes as many whole groups of `L` channels as there are from the first of `to` on, and returns the rest.
+    #[inline(always)]
+    fn groups<'t, const L: usize>(
+        &self,
+        taps: [Taps; 2],
+        first: &mut usize,
+        place: impl Fn(usize, usize) -> usize + Copy,
+        to: &'t mut [T],
+    ) -> &'t mut [T] {
+        let (groups, rest) = to.as_chunks_mut::<L>();
+        for to in groups {
+            *to = self.channel_sums::<L>(taps, *first, place).map(T::narrow);
+            *first += L;
+        }
+        rest
+    }
+
     #[inline(always)]
     fn channels_last(mut self) {
         let ([h, w, c], [other_h, other_w, other_c]) = self.images();
         let [rows, columns] = axes(self.g);
         let to = std::mem::take(&mut self.to);
-        // Neighbours have neighbours where each has a filter of its own.
-        let side_by_side = if self.g.in_c == self.g.out_c {
-            c / LANES * LANES
-        } else {
-            0
-        };
         for (line, to) in to.chunks_exact_mut(w * c).enumerate() {
             let (image, y) = ((self.first + line) / h, (self.first + line) % h);
             let seen = self.taps(&rows, y);
             for (x, to) in to.chunks_exact_mut(c).enumerate() {
                 let taps = [seen, self.taps(&columns, x)];
-                let place =
-                    |y, x, channel| ((image * other_h + y) * other_w + x) * other_c + channel;
-                let (vectors, rest) = to.split_at_mut(side_by_side);
-                for (i, to) in vectors.chunks_exact_mut(LANES).enumerate() {
-                    let sums = self.sums::<LANES>(taps, i * LANES, place, [1, 1]);
-                    for (to, sum) in to.iter_mut().zip(sums) {
-                        *to = T::narrow(sum);
-                    }
-                }
-                for (i, to) in rest.iter_mut().enumerate() {
-                    let [sum] = self.sums::<1>(taps, side_by_side + i, place, [1, 1]);
-                    *to = T::narrow(sum);
-                }
+                let place = |y, x| ((image * other_h + y) * other_w + x) * other_c;
+                let mut first = 0;
+                let to = self.groups::<LANES>(taps, &mut first, place, to);
+                let to = self.groups::<4>(taps, &mut first, place, to);
+                self.groups::<1>(taps, &mut first, place, to);
             }
         }
     }
@@ -200,13 +240,13 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
                     && x + LANES <= w
                     && taps[1].like(&self.taps(&columns, x + LANES - 1));
                 if together {
-                    let sums = self.sums::<LANES>(taps, channel, place, [step, 0]);
+                    let sums = self.sums::<LANES>(taps, channel, place, step);
                     for (to, sum) in to[x..x + LANES].iter_mut().zip(sums) {
                         *to = T::narrow(sum);
                     }
                     x += LANES;
                 } else {
-                    let [sum] = self.sums::<1>(taps, channel, place, [1, 0]);
+                    let [sum] = self.sums::<1>(taps, channel, place, 1);
                     to[x] = T::narrow(sum);
                     x += 1;
                 }

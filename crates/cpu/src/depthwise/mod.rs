@@ -1,7 +1,7 @@
 //! Depthwise convolution: every input channel has filters of its own, and as many output channels.
 //!
-//! Neighbours are computed side by side: channels where they come last and have one filter each, columns where the
-//! channels come first. Elements that are left over, or see other taps than their neighbours, are computed one by one.
+//! Neighbours are computed side by side: channels where they come last, columns where they come first. Elements that are
+//! left over, or see other taps than their neighbours, are computed one by one.
 //!
 //! ```
 //! use thalweg_cpu::conv::ConvGeometry;

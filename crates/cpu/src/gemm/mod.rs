@@ -22,6 +22,7 @@ use bytemuck::Zeroable;
 use super::scratch::{for_chunks, lanes_scratch};
 use super::{Cpu, Epilogue};
 use crate::Isa;
+use outer::outer_products;
 use run::run_tasks;
 use task::GemmPlan;
 use thalweg_tensor::Notes;
@@ -31,6 +32,7 @@ mod copy;
 mod element;
 mod few_rows;
 mod fused;
+mod outer;
 mod packed;
 mod prepacked;
 mod run;
@@ -118,6 +120,14 @@ pub fn gemm_many<T: Element>(
                 T::narrow(&[sum], std::slice::from_mut(y));
             }
         });
+    }
+    if p.k == 1
+        && (many.gemms == 1 || many.steps[2] > 0)
+        && epilogue.is_nothing()
+        && let (Some(a), Some(b)) = (T::as_sums(a), T::as_sums(b))
+        && let Some(c) = T::as_sums_mut(c)
+    {
+        return outer_products(cpu, p, many, [a, b], c);
     }
     let plan = GemmPlan::of::<T>(cpu.isa, cpu.pool.threads(), p, many);
     run_tasks(cpu, p, &plan, [a, b], epilogue, c, scratch);

@@ -20,6 +20,7 @@ use half::{bf16, f16};
 use thalweg_tensor::Element;
 use thalweg_tensor::num_complex::Complex;
 
+pub mod double;
 pub mod single;
 
 /// An element that can be added and multiplied: a real or a complex number.
@@ -208,7 +209,7 @@ macro_rules! wide {
 
 wide! {
     f32: single::exp, single::exp_m1, single::ln, single::ln_1p, single::tanh;
-    f64: f64::exp, f64::exp_m1, f64::ln, f64::ln_1p, f64::tanh;
+    f64: double::exp, double::exp_m1, double::ln, double::ln_1p, double::tanh;
 }
 
 macro_rules! halves {

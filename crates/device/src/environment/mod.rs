@@ -235,7 +235,7 @@ fn outside(what: &str) -> KernelError {
 }
 
 /// Number of elements between two checks of a [`StopCheck`]: their work is short beside the check.
-const CHECK_INTERVAL: u32 = 1024;
+const CHECK_INTERVAL: usize = 1024;
 
 /// Checks in a long loop that the step goes on.
 ///
@@ -247,7 +247,7 @@ const CHECK_INTERVAL: u32 = 1024;
 /// ```
 pub struct StopCheck<'a> {
     environment: &'a dyn Environment,
-    ticks: u32,
+    ticks: usize,
 }
 
 impl<'a> StopCheck<'a> {
@@ -264,8 +264,20 @@ impl<'a> StopCheck<'a> {
     /// # Errors
     /// [`KernelError::Stopped`].
     pub fn tick(&mut self) -> Result<(), KernelError> {
-        self.ticks = (self.ticks + 1) % CHECK_INTERVAL;
-        match self.ticks == 0 && self.environment.is_stopped() {
+        self.ticks(1)
+    }
+
+    /// As [`StopCheck::tick`], for several elements, which are worked on without a check.
+    ///
+    /// # Errors
+    /// [`KernelError::Stopped`].
+    pub fn ticks(&mut self, elements: usize) -> Result<(), KernelError> {
+        self.ticks += elements;
+        if self.ticks < CHECK_INTERVAL {
+            return Ok(());
+        }
+        self.ticks = 0;
+        match self.environment.is_stopped() {
             true => Err(KernelError::Stopped),
             false => Ok(()),
         }

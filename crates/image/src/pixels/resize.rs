@@ -247,12 +247,13 @@ fn bicubic<T: Pixel>(image: Source<'_, T>, lines: Axis, columns: Axis, out: &mut
     let mut line = vec![0.0; image.size.width * channels];
     for (out, y) in out.chunks_exact_mut(columns.len() * channels).zip(rows) {
         let [a, b, c, d] = y.pixels.map(|y| image.line(y));
-        for (i, at) in line.iter_mut().enumerate() {
-            *at = weighted(y.weights, [a[i], b[i], c[i], d[i]].map(T::to_f32));
+        for ((((at, &a), &b), &c), &d) in line.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *at = weighted(y.weights, [a, b, c, d].map(T::to_f32));
         }
         for (out, x) in out.chunks_exact_mut(channels).zip(&columns) {
-            for (k, out) in out.iter_mut().enumerate() {
-                *out = weighted(x.weights, x.pixels.map(|x| line[x * channels + k]));
+            let [a, b, c, d] = x.pixels.map(|x| &line[x * channels..][..channels]);
+            for ((((out, &a), &b), &c), &d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                *out = weighted(x.weights, [a, b, c, d]);
             }
         }
     }

@@ -8,13 +8,16 @@ use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
-use thalweg_image::Size;
 use thalweg_image::pixels::{Cubic, Method, Pixel, Resize, Sampling, cubic};
+use thalweg_image::{Size, Window};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use super::images::{PIXELS, image_error};
 use crate::nn::resize::{ALIGN, CENTERS, forward_shape, gradient_node, gradient_shape};
 use crate::support::widened::widened;
+
+/// Elements of the lines that a task computes.
+const BAND: usize = 32 << 10;
 
 /// Rule of positions that the attributes of a node ask for.
 fn sampling(p: &Prepare<'_>) -> Result<Sampling, KernelError> {
@@ -46,18 +49,30 @@ fn forward<T: Element + Pixel>(p: &Prepare<'_>, method: Method) -> Result<Prepar
             return Ok(());
         }
         let failed = OnceLock::new();
-        for_chunks(
-            cx.pool(),
-            out,
-            out_height * out_width * channels,
-            &|i, out| {
-                let image = &x[i * size.elements()..][..size.elements()];
-                if let Err(e) = resize.run(image, size, [out_height, out_width], out) {
+        let line = out_width * channels;
+        let lines = (BAND / line.max(1)).max(1);
+        for_chunks(cx.pool(), out, lines * line.max(1), &|band, out| {
+            // The lines of a band may be those of several images.
+            let (mut out, mut at) = (out, band * lines);
+            while !out.is_empty() {
+                let (image, y) = (at / out_height, at % out_height);
+                let height = (out.len() / line).min(out_height - y);
+                let (now, rest) = std::mem::take(&mut out).split_at_mut(height * line);
+                (out, at) = (rest, at + height);
+                let image = &x[image * size.elements()..][..size.elements()];
+                let window = Window {
+                    y,
+                    x: 0,
+                    height,
+                    width: out_width,
+                };
+                if let Err(e) = resize.run_window(image, size, [out_height, out_width], window, now)
+                {
                     // Sizes are the same for all images, so the errors are.
                     let _ = failed.set(e);
                 }
-            },
-        );
+            }
+        });
         failed.into_inner().map_or(Ok(()), |e| Err(image_error(e)))
     }))
 }

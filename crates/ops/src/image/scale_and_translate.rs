@@ -212,8 +212,8 @@ fn scaled<T: Number>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         for (span, to) in of_lines.iter().zip(between.chunks_exact_mut(line.max(1))) {
             for (i, &weight) in span.weights.iter().enumerate() {
                 let from = &x[(image * lines + span.start + i) * line..][..line];
+                stop.ticks(line)?;
                 for (to, &x) in to.iter_mut().zip(from) {
-                    stop.tick()?;
                     *to += x.to_f64() as f32 * weight;
                 }
             }
@@ -221,8 +221,8 @@ fn scaled<T: Number>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         for row in 0..rows {
             for (cell, span) in of_columns.iter().enumerate() {
                 let to = &mut to[((image * rows + row) * cells + cell) * depth..][..depth];
+                stop.ticks(span.weights.len() * depth)?;
                 for (i, &weight) in span.weights.iter().enumerate() {
-                    stop.tick()?;
                     let from = &between[row * line + (span.start + i) * depth..][..depth];
                     to.iter_mut()
                         .zip(from)
@@ -262,8 +262,8 @@ fn gradients(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         for row in 0..rows {
             for (cell, span) in of_columns.iter().enumerate() {
                 let from = &dy[((image * rows + row) * cells + cell) * depth..][..depth];
+                stop.ticks(span.weights.len() * depth)?;
                 for (i, &weight) in span.weights.iter().enumerate() {
-                    stop.tick()?;
                     let to = &mut between[row * line + (span.start + i) * depth..][..depth];
                     to.iter_mut()
                         .zip(from)
@@ -274,8 +274,8 @@ fn gradients(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         for (span, from) in of_lines.iter().zip(between.chunks_exact(line.max(1))) {
             for (i, &weight) in span.weights.iter().enumerate() {
                 let to = &mut to[(image * lines + span.start + i) * line..][..line];
+                stop.ticks(line)?;
                 for (to, &x) in to.iter_mut().zip(from) {
-                    stop.tick()?;
                     *to += x * weight;
                 }
             }

@@ -47,7 +47,7 @@ pub(crate) static EINSUM: Op = Op {
             run: |cx, product, a, b, c, scratch| gemm(slice_cpu(cx.cpu()), product, [a, b], None, Epilogue::default(), c, scratch),
         }), else dispatch!(p.dtype(0), [I32 I64 C64 C128], T => prepare::<T>(p, GemmKernel {
             scratch: |_, _| 0,
-            run: |cx, product, a, b, c, _| plain_gemm(cx.pool(), product, [false; 2], a, b, c),
+            run: |cx, product, a, b, c, _| plain_gemm((cx.pool(), cx.cpu().isa()), product, [false; 2], a, b, c),
         }), else Err(KernelError::DType(p.dtype(0)))))
     })
     .only(&[(

@@ -1,6 +1,7 @@
 //! Kernel of all matrix products: one GEMM for each matrix of the output.
 
 use half::{bf16, f16};
+use smallvec::SmallVec;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_cpu::thread_pool::ThreadPool;
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
@@ -10,10 +11,13 @@ use thalweg_tensor::{DType, Notes, Shape, Tensor};
 
 use crate::support::cpu::slice_cpu;
 use crate::support::epilogue::FusedOps;
-use thalweg_cpu::Isa;
 use thalweg_cpu::gemm;
-use thalweg_cpu::gemm::{Gemm, gemm, gemm_pack, gemm_packed_len, gemm_prepacked, gemm_scratch};
+use thalweg_cpu::gemm::{
+    Gemm, GemmBatch, gemm, gemm_many, gemm_many_scratch, gemm_pack, gemm_packed_len,
+    gemm_prepacked, gemm_scratch,
+};
 use thalweg_cpu::number::Arithmetic;
+use thalweg_cpu::{Epilogue, Isa, Vectorize};
 
 /// Dtypes with a kernel.
 pub(super) const DTYPES: &[(&str, &[DType])] = &[("T", DType::ALL_NUMBERS)];
@@ -44,6 +48,23 @@ pub(super) struct GemmBatches {
     pub(super) pairs: Vec<[usize; 2]>,
     /// `true` for an input whose complex numbers are conjugated.
     pub(super) conjugated: [bool; 2],
+}
+
+impl GemmBatches {
+    /// The GEMMs as one batch, where there are several and each input gives one matrix to each of them, or one to all.
+    fn regular(&self) -> Option<GemmBatch> {
+        let &[_, second, ..] = &self.pairs[..] else {
+            return None;
+        };
+        let fits = |(i, pair): (usize, &[usize; 2])| *pair == second.map(|step| i * step);
+        let is_regular =
+            second.iter().all(|&step| step <= 1) && self.pairs.iter().enumerate().all(fits);
+        let Gemm { m, n, k, .. } = self.gemm;
+        is_regular.then_some(GemmBatch {
+            gemms: self.pairs.len(),
+            steps: [second[0] * m * k, second[1] * k * n, m * n],
+        })
+    }
 }
 
 /// GEMM of the matrices in the last two dimensions of inputs of these dimensions.
@@ -125,9 +146,23 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
 ) -> Prepared {
     let (cost, shape) = (cost(&batches), batches.gemm);
     let empty = p.outputs[0].elements() == 0;
+    let (isa, threads) = (p.cpu.isa(), p.cpu.pool().threads());
+    if let Some(many) = batches.regular().filter(|_| !empty) {
+        let scratch = gemm_many_scratch::<T>(isa, threads, &shape, many);
+        let kernel = move |cx: &KernelCx<'_>| {
+            let (operands, c) = ([cx.input::<T>(0)?, cx.input::<T>(1)?], cx.output::<T>(0)?);
+            let scratch = cx.scratch::<u8>(scratch)?;
+            let cpu = slice_cpu(cx.cpu());
+            gemm_many(cpu, &shape, many, operands, Epilogue::NONE, c, scratch);
+            Ok(())
+        };
+        return Prepared::new(0, kernel)
+            .with_scratch(scratch)
+            .with_cost(cost);
+    }
     let scratch = match empty {
         true => 0,
-        false => gemm_scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &shape),
+        false => gemm_scratch::<T>(isa, threads, &shape),
     };
     Prepared::new(0, move |cx| {
         let scratch = cx.scratch::<u8>(scratch)?;
@@ -195,8 +230,9 @@ fn packed_b<'a, T: gemm::Element + thalweg_tensor::Element>(
 fn plain<T: Arithmetic>(_: &Prepare<'_>, batches: GemmBatches) -> Prepared {
     let (cost, p) = (cost(&batches), batches.gemm);
     Prepared::new(0, move |cx| {
+        let isa = cx.cpu().isa();
         for_each_gemm::<T>(cx, &batches, |a, b, c| {
-            plain_gemm(cx.pool(), &p, batches.conjugated, a, b, c)
+            plain_gemm((cx.pool(), isa), &p, batches.conjugated, a, b, c)
         })
     })
     .with_cost(cost.saturating_mul(10))
@@ -204,34 +240,68 @@ fn plain<T: Arithmetic>(_: &Prepare<'_>, batches: GemmBatches) -> Prepared {
 
 /// `c = a b`, row by row.
 pub(super) fn plain_gemm<T: Arithmetic>(
-    pool: &ThreadPool,
+    (pool, isa): (&ThreadPool, Isa),
     p: &Gemm,
     conjugated: [bool; 2],
     a: &[T],
     b: &[T],
     c: &mut [T],
 ) {
-    let [of_a, of_b] = conjugated.map(|conj| move |x: T| if conj { x.conj() } else { x });
     for_chunks(pool, c, p.n, &|row, c| {
-        c.fill(T::ZERO);
-        for i in 0..p.k {
-            let x = of_a(match p.transpose_a {
-                true => a[i * p.m + row],
-                false => a[row * p.k + i],
-            });
-            if p.transpose_b {
-                let column = b[i..].iter().step_by(p.k);
-                c.iter_mut()
-                    .zip(column)
-                    .for_each(|(c, &y)| *c = c.add(x.mul(of_b(y))));
-            } else {
-                let row = &b[i * p.n..][..p.n];
-                c.iter_mut()
-                    .zip(row)
-                    .for_each(|(c, &y)| *c = c.add(x.mul(of_b(y))));
+        let at = |i: usize| match p.transpose_a {
+            true => a[i * p.m + row],
+            false => a[row * p.k + i],
+        };
+        let line = (0..p.k).map(at);
+        let line: SmallVec<[T; 64]> = match conjugated[0] {
+            true => line.map(T::conj).collect(),
+            false => line.collect(),
+        };
+        isa.run_up_to_avx2(PlainRow {
+            line: &line,
+            b,
+            c,
+            transposed: p.transpose_b,
+            conjugated: conjugated[1],
+        });
+    });
+}
+
+/// A row of a product: a line of the first matrix, times the second matrix.
+struct PlainRow<'a, T> {
+    line: &'a [T],
+    b: &'a [T],
+    c: &'a mut [T],
+    transposed: bool,
+    conjugated: bool,
+}
+
+impl<T: Arithmetic> Vectorize for PlainRow<'_, T> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let of_b = |y: T| if self.conjugated { y.conj() } else { y };
+        if self.transposed {
+            let dot = |column: &[T]| {
+                let products = self.line.iter().zip(column).map(|(x, &y)| x.mul(of_b(y)));
+                products.fold(T::ZERO, |sum, x| sum.add(x))
+            };
+            let columns = self.b.chunks_exact(self.line.len().max(1));
+            self.c.fill(T::ZERO);
+            self.c
+                .iter_mut()
+                .zip(columns)
+                .for_each(|(c, column)| *c = dot(column));
+            return;
+        }
+        let n = self.c.len();
+        self.c.fill(T::ZERO);
+        for (x, row) in self.line.iter().zip(self.b.chunks_exact(n)) {
+            for (c, &y) in self.c.iter_mut().zip(row) {
+                *c = c.add(x.mul(of_b(y)));
             }
         }
-    });
+    }
 }
 
 /// Calls `body` with the matrices of each GEMM.

@@ -21,7 +21,7 @@ fn complex_numbers(
 ) -> Result<AccountedVec<Complex<f64>>, KernelError> {
     let mut all = AccountedVec::filled(tensor.len(), Complex::ZERO, cx.memory())?;
     match Complex::conversion(tensor.dtype()) {
-        Some(conversion) => (conversion.widen)(tensor.bytes(), &mut all),
+        Some(conversion) => conversion.widen(tensor.bytes(), &mut all),
         None => all.copy_from_slice(tensor.as_slice()?),
     }
     Ok(all)
@@ -36,7 +36,7 @@ fn write(to: &mut Tensor, at: usize, from: &mut [Complex<f64>]) -> Result<(), Ke
     }
     let to = &mut bytes_mut(to, dtype)?[at * dtype.size()..][..from.len() * dtype.size()];
     match Complex::conversion(dtype) {
-        Some(conversion) => (conversion.narrow)(from, to),
+        Some(conversion) => conversion.narrow(from, to),
         None => to.copy_from_slice(bytemuck::cast_slice(from)),
     }
     Ok(())

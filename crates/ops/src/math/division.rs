@@ -1,6 +1,7 @@
 //! RealDiv, Div, FloorDiv, FloorMod, TruncateDiv, TruncateMod, Mod.
 
 use smallvec::smallvec;
+use thalweg_cpu::Vectorize;
 use thalweg_cpu::number::{Arithmetic, Float, Number, Wide};
 use thalweg_device::gpu::Launches;
 use thalweg_device::{Kernel, KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -10,7 +11,7 @@ use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT_OR_COMPLEX, NUMBER, REAL_OR_COMPLEX, binary_op, float_kernel_2};
-use crate::support::elementwise::{Compute, binary, computed};
+use crate::support::elementwise::{BLOCK, Compute, binary, computed};
 use crate::support::gradient_nodes::conj;
 
 /// Gradients of `x / y`.
@@ -43,7 +44,7 @@ pub(crate) static DIV: Op = Op {
     kernels: &[
         cpu(|p| {
             computed!(p.dtype(0), FLOATS_AND_COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| x / y)), else
-            computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, T::quotient))), else
+            computed!(p.dtype(0), INTS, T => Ok(integer_division::<T>(p, T::quotient, |x, y| narrow_quotient(x, y, f64::trunc))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(|p| match DType::FLOATS.contains(&p.dtype(0)) {
@@ -64,7 +65,7 @@ pub(crate) static FLOOR_DIV: Op = Op {
     kernels: &[
         cpu(|p| {
             computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(Wide::floor(x.widen() / y.widen())))), else
-            computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, T::floor_quotient))), else
+            computed!(p.dtype(0), INTS, T => Ok(integer_division::<T>(p, T::floor_quotient, |x, y| narrow_quotient(x, y, f64::floor))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(gpu_launches),
@@ -86,7 +87,7 @@ pub(crate) static FLOOR_MOD: Op = Op {
     kernels: &[
         cpu(|p| {
             computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(float_mod(x.widen(), y.widen())))), else
-            computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, T::floor_remainder))), else
+            computed!(p.dtype(0), INTS, T => Ok(integer_division::<T>(p, T::floor_remainder, |x, y| narrow_remainder(x, y, f64::floor))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(gpu_launches),
@@ -118,7 +119,7 @@ pub(crate) static TRUNCATE_DIV: Op = Op {
             let whole = Wide::floor(Wide::abs(quotient));
             T::narrow(if quotient < <T as Float>::Wide::ZERO { -whole } else { whole })
         })), else
-        computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, T::quotient))), else
+        computed!(p.dtype(0), INTS, T => Ok(integer_division::<T>(p, T::quotient, |x, y| narrow_quotient(x, y, f64::trunc))), else
             Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(gpu_launches),
@@ -152,7 +153,7 @@ const REMAINDER_ATTRS: &[AttrDef] = &[type_attr(
 const TRUNCATE_MOD_KERNELS: &[Kernel] = &[
     cpu(|p| {
         computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::from_f64(x.to_f64() % y.to_f64()))), else
-    computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, |x, y| x.remainder(y)))), else
+    computed!(p.dtype(0), INTS, T => Ok(integer_division::<T>(p, |x, y| x.remainder(y), |x, y| narrow_remainder(x, y, f64::trunc))), else
         Err(KernelError::DType(p.dtype(0)))))
     }),
     gpu(gpu_launches),
@@ -176,6 +177,10 @@ pub(crate) static MOD: Op = Op {
 /// Integer division that is defined for every pair: a division by zero gives zero (and is refused by
 /// [`with_zero_check`]), the lowest integer divided by -1 wraps.
 pub(crate) trait IntegerDivide: Number {
+    /// This number, which has at most 32 bits, as a float.
+    fn narrow_to_f64(self) -> f64;
+    /// From a float that is a whole number of at most 33 bits.
+    fn from_whole(whole: f64) -> Self;
     fn quotient(self, by: Self) -> Self;
     fn remainder(self, by: Self) -> Self;
     fn floor_quotient(self, by: Self) -> Self;
@@ -184,9 +189,18 @@ pub(crate) trait IntegerDivide: Number {
     fn power(self, exponent: Self) -> Self;
 }
 
+/// Adding this to a whole number puts it into the lowest bits.
+const WHOLE: f64 = 6_755_399_441_055_744.0;
+
 macro_rules! divide {
-    ($($t:ty)*) => {$(
+    ($($t:ty, $narrow:ty;)*) => {$(
         impl IntegerDivide for $t {
+            #[inline(always)]
+            fn narrow_to_f64(self) -> f64 { f64::from(self as $narrow) }
+            #[inline(always)]
+            fn from_whole(whole: f64) -> $t {
+                (whole + WHOLE).to_bits().wrapping_sub(WHOLE.to_bits()) as $t
+            }
             fn quotient(self, by: $t) -> $t {
                 if by == 0 { 0 } else { self.wrapping_div(by) }
             }
@@ -224,7 +238,38 @@ macro_rules! divide {
     )*};
 }
 
-divide! { i8 i16 i32 i64 u8 u16 u32 u64 }
+divide! {
+    i8, i8; i16, i16; i32, i32; i64, i32;
+    u8, u8; u16, u16; u32, u32; u64, u32;
+}
+
+/// The quotient of numbers of at most 32 bits, rounded by `whole`. The float quotient, which processors divide several of
+/// at once, is rounded to the right side: two different quotients are further apart than its precision.
+#[inline(always)]
+fn narrow_quotient<T: IntegerDivide>(x: T, y: T, whole: impl Fn(f64) -> f64) -> T {
+    let quotient = T::from_whole(whole(x.narrow_to_f64() / y.narrow_to_f64()));
+    if y == T::ZERO { T::ZERO } else { quotient }
+}
+
+/// The remainder of a quotient of numbers of at most 32 bits that is rounded by `whole`.
+#[inline(always)]
+fn narrow_remainder<T: IntegerDivide>(x: T, y: T, whole: impl Fn(f64) -> f64) -> T {
+    let remainder = x.sub(narrow_quotient(x, y, whole).mul(y));
+    if y == T::ZERO { T::ZERO } else { remainder }
+}
+
+/// Kernel of a division of integers, by another function for those of at most 32 bits.
+fn integer_division<T: Compute + IntegerDivide>(
+    p: &Prepare<'_>,
+    wide: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
+    narrow: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
+) -> Prepared {
+    let inner = match p.dtype(0).size() <= 4 {
+        true => binary::<T>(p, narrow),
+        false => binary::<T>(p, wide),
+    };
+    with_zero_check::<T>(p, inner)
+}
 
 const BY_ZERO: &str = "Integer division by zero: an integer has no infinity";
 
@@ -245,7 +290,7 @@ fn gpu_launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 pub(super) fn with_check<T: Compute>(
     p: &Prepare<'_>,
     inner: Prepared,
-    wrong: fn(T) -> bool,
+    wrong: impl Fn(T) -> bool + Copy + Send + Sync + 'static,
     reason: &'static str,
 ) -> Prepared {
     if p.outputs[0].elements() == 0 {
@@ -254,7 +299,7 @@ pub(super) fn with_check<T: Compute>(
     let (run, dtype) = (inner.run, p.dtype(1));
     Prepared {
         run: Box::new(move |cx| {
-            if let Some(element) = find_first::<T>(cx, dtype, &wrong)? {
+            if let Some(element) = find_first::<T>(cx, dtype, wrong)? {
                 return Err(KernelError::Element {
                     input: 1,
                     element,
@@ -273,24 +318,39 @@ pub(super) fn with_check<T: Compute>(
 fn find_first<T: Compute>(
     cx: &KernelCx<'_>,
     dtype: DType,
-    wrong: &dyn Fn(T) -> bool,
+    wrong: impl Fn(T) -> bool + Copy,
 ) -> Result<Option<usize>, KernelError> {
-    let Some(conversion) = T::conversion(dtype) else {
-        return Ok(cx.input::<T>(1)?.iter().position(|&y| wrong(y)));
+    let isa = cx.cpu().isa();
+    let first_of = |block: &[T]| match isa.run_up_to_avx2(AnyOf(block, wrong)) {
+        true => block.iter().position(|&y| wrong(y)),
+        false => None,
     };
     let mut before = 0;
-    for block in conversion.blocks(cx.input_bytes(1)?) {
-        if let Some(at) = block.iter().position(|&y| wrong(y)) {
-            return Ok(Some(before + at));
-        }
+    let mut found = |block: &[T]| {
+        let at = first_of(block).map(|at| before + at);
         before += block.len();
+        at
+    };
+    Ok(match T::conversion(dtype) {
+        None => cx.input::<T>(1)?.chunks(BLOCK).find_map(&mut found),
+        Some(c) => c.blocks(cx.input_bytes(1)?).find_map(|block| found(&block)),
+    })
+}
+
+/// `true` if a condition holds for an element; all are looked at.
+struct AnyOf<'a, T, F>(&'a [T], F);
+
+impl<T: Copy, F: Fn(T) -> bool> Vectorize for AnyOf<'_, T, F> {
+    type Out = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        self.0.iter().fold(false, |any, &x| any | (self.1)(x))
     }
-    Ok(None)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::IntegerDivide;
+    use super::{IntegerDivide, narrow_quotient, narrow_remainder};
 
     #[test]
     fn an_integer_power_counts_every_bit_of_its_exponent() {
@@ -305,5 +365,59 @@ mod tests {
         assert_eq!(i32::MIN.quotient(-1), i32::MIN);
         assert_eq!(i32::MIN.floor_quotient(-1), i32::MIN);
         assert_eq!(i32::MIN.floor_remainder(-1), 0);
+    }
+
+    #[test]
+    fn narrow_integers_are_divided_as_wide_ones() {
+        let ends = [
+            0,
+            1,
+            2,
+            3,
+            7,
+            46_341,
+            1 << 16,
+            i64::from(i32::MAX) - 1,
+            i64::from(i32::MAX),
+        ];
+        let signed: Vec<i64> = ends.iter().flat_map(|&x| [x, -x, -x - 1]).collect();
+        for &x in &signed {
+            for &y in &signed {
+                assert_eq!(
+                    narrow_quotient(x, y, f64::trunc),
+                    x.quotient(y),
+                    "{x} / {y}"
+                );
+                assert_eq!(
+                    narrow_quotient(x, y, f64::floor),
+                    x.floor_quotient(y),
+                    "{x} / {y}"
+                );
+                assert_eq!(
+                    narrow_remainder(x, y, f64::trunc),
+                    x.remainder(y),
+                    "{x} % {y}"
+                );
+                assert_eq!(
+                    narrow_remainder(x, y, f64::floor),
+                    x.floor_remainder(y),
+                    "{x} % {y}"
+                );
+            }
+        }
+        for x in [0, 1, 5, u64::from(u32::MAX) - 1, u64::from(u32::MAX)] {
+            for y in [0, 1, 3, u64::from(u32::MAX)] {
+                assert_eq!(
+                    narrow_quotient(x, y, f64::trunc),
+                    x.quotient(y),
+                    "{x} / {y}"
+                );
+                assert_eq!(
+                    narrow_remainder(x, y, f64::floor),
+                    x.floor_remainder(y),
+                    "{x} % {y}"
+                );
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! factor is.
 
 use smallvec::smallvec;
+use thalweg_cpu::number::double;
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
@@ -9,7 +10,7 @@ use thalweg_graph::{GradCx, Output};
 use super::broadcast::sum_to;
 use super::complex_functions::ln_1p;
 use super::define::{FLOAT_OR_COMPLEX, binary_op};
-use super::scalar_functions::per_element_in_f64_2;
+use super::scalar_functions::straight_line_2;
 use crate::support::elementwise::{binary, computed};
 use crate::support::gradient_nodes::conj;
 use thalweg_cpu::number::Arithmetic;
@@ -91,7 +92,7 @@ macro_rules! times {
     ($f:expr, complex: $c:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
             computed!(p.dtype(0), COMPLEX, T => Ok(binary::<T>(p, |x: T, y: T| if x == T::ZERO { x } else { x * $c(y) })), else
-            per_element_in_f64_2(p, |x, y| if x == 0.0 { 0.0 } else { x * $f(y) }))
+            straight_line_2(p, |x, y| if x == 0.0 { 0.0 } else { x * $f(y) }))
         })
         .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])];
         KERNELS
@@ -109,7 +110,7 @@ pub(crate) static XLOGY: Op = Op {
             both_gradients(g, node("Xlogy", not_zero(x), y), node("Xdivy", x, y))
         }),
     ),
-    kernels: times!(f64::ln, complex: |y: T| y.ln()),
+    kernels: times!(double::ln, complex: |y: T| y.ln()),
 };
 
 /// `x log(1 + y)`, or 0 if x is 0.
@@ -127,7 +128,7 @@ pub(crate) static XLOG1PY: Op = Op {
             )
         }),
     ),
-    kernels: times!(f64::ln_1p, complex: ln_1p),
+    kernels: times!(double::ln_1p, complex: ln_1p),
 };
 
 /// `x / y`, or 0 if x is 0.

@@ -1,41 +1,92 @@
-//! Kernels that call a function for each element: for functions too long to be vectorised. All functions of a type
-//! share one loop.
+//! Kernels of functions of one or two floats: loops over straight lines of arithmetic, which are vectorised, and loops
+//! that call a function for each element, for functions too long for that. All functions of a type share the latter.
 
+use thalweg_cpu::number::double::MAX_ANGLE;
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 use thalweg_tensor::num_complex::Complex;
 
-use crate::support::elementwise::{binary, unary};
+use crate::support::elementwise::{binary, unary, unary_with_exceptions};
 
 /// Estimated nanoseconds of a call.
 const CALL_COST: u64 = 10;
 
-/// Kernel of a function of one float, in `f32` (also for halves) and in `f64`.
-pub(super) fn per_element(
+/// Kernel of a function that is a straight line of arithmetic, computed in `f64`.
+pub(super) fn straight_line(
     p: &Prepare<'_>,
-    single: fn(f32) -> f32,
-    double: fn(f64) -> f64,
+    f: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
 ) -> Result<Prepared, KernelError> {
-    let prepared = match p.dtype(0) {
-        DType::F64 => unary::<f64>(p, double),
-        DType::F16 | DType::BF16 | DType::F32 => unary::<f32>(p, single),
-        other => return Err(KernelError::DType(other)),
-    };
-    Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * CALL_COST))
+    match p.dtype(0) {
+        DType::F64 => Ok(unary::<f64>(p, f)),
+        DType::F16 | DType::BF16 | DType::F32 => {
+            Ok(unary::<f32>(p, move |x| f(f64::from(x)) as f32))
+        }
+        other => Err(KernelError::DType(other)),
+    }
 }
 
-/// As [`per_element`], also for complex numbers, in `Complex<f64>`.
-pub(super) fn per_element_or_complex(
+/// Kernel of a function that is a straight line of arithmetic, computed in `f32`.
+pub(super) fn straight_line_single(
     p: &Prepare<'_>,
-    single: fn(f32) -> f32,
-    double: fn(f64) -> f64,
+    f: impl Fn(f32) -> f32 + Copy + Send + Sync + 'static,
+) -> Result<Prepared, KernelError> {
+    match p.dtype(0) {
+        DType::F16 | DType::BF16 | DType::F32 => Ok(unary::<f32>(p, f)),
+        other => Err(KernelError::DType(other)),
+    }
+}
+
+/// As [`straight_line`], also for complex numbers, in `Complex<f64>`.
+pub(super) fn straight_line_or_complex(
+    p: &Prepare<'_>,
+    f: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
     complex: fn(Complex<f64>) -> Complex<f64>,
 ) -> Result<Prepared, KernelError> {
-    if !p.dtype(0).is_complex() {
-        return per_element(p, single, double);
+    match p.dtype(0).is_complex() {
+        true => Ok(complex_per_element(p, complex)),
+        false => straight_line(p, f),
     }
-    let prepared = unary::<Complex<f64>>(p, complex);
-    Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL_COST))
+}
+
+/// Kernel of a function of angles: a straight line up to [`MAX_ANGLE`], and beyond it `exact`.
+pub(super) fn of_angle(
+    p: &Prepare<'_>,
+    f: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
+    exact: fn(f64) -> f64,
+    complex: fn(Complex<f64>) -> Complex<f64>,
+) -> Result<Prepared, KernelError> {
+    // NaN is not beyond it.
+    let is_beyond = |x: f64| x.abs() > MAX_ANGLE;
+    match p.dtype(0) {
+        DType::F64 => Ok(unary_with_exceptions::<f64>(p, f, is_beyond, exact)),
+        DType::F16 | DType::BF16 | DType::F32 => Ok(unary_with_exceptions::<f32>(
+            p,
+            move |x| f(f64::from(x)) as f32,
+            move |x| is_beyond(f64::from(x)),
+            move |x| exact(f64::from(x)) as f32,
+        )),
+        other if other.is_complex() => Ok(complex_per_element(p, complex)),
+        other => Err(KernelError::DType(other)),
+    }
+}
+
+fn complex_per_element(p: &Prepare<'_>, f: fn(Complex<f64>) -> Complex<f64>) -> Prepared {
+    let prepared = unary::<Complex<f64>>(p, f);
+    prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL_COST)
+}
+
+/// Kernel of a function of two floats that is a straight line of arithmetic, computed in `f64`.
+pub(super) fn straight_line_2(
+    p: &Prepare<'_>,
+    f: impl Fn(f64, f64) -> f64 + Copy + Send + Sync + 'static,
+) -> Result<Prepared, KernelError> {
+    match p.dtype(0) {
+        DType::F64 => Ok(binary::<f64>(p, f)),
+        DType::F16 | DType::BF16 | DType::F32 => Ok(binary::<f32>(p, move |x, y| {
+            f(f64::from(x), f64::from(y)) as f32
+        })),
+        other => Err(KernelError::DType(other)),
+    }
 }
 
 /// Kernel of a function of one float that is always computed in `f64`.

@@ -10,7 +10,10 @@ use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, binary_op, unary_op};
-use super::scalar_functions::{per_element_in_f64, per_element_in_f64_2};
+use super::scalar_functions::{
+    per_element_in_f64, per_element_in_f64_2, straight_line, straight_line_single,
+};
+use thalweg_cpu::number::{double, single};
 use thalweg_cpu::special::{digamma, ndtri, polygamma, zeta};
 
 /// `grad * factor * exp(sign * x^2)`.
@@ -31,7 +34,11 @@ pub(crate) static ERF: Op = Op {
         Gradient::Rule(|g| smallvec![Some(gaussian_gradient(g, g.input(0), TWO_BY_ROOT_PI, -1.0))]),
     ),
     kernels: &[
-        cpu(|p| per_element_in_f64(p, libm::erf)).in_place(&[(0, 0)]),
+        cpu(|p| match p.dtype(0) {
+            DType::F64 => straight_line(p, double::erf),
+            _ => straight_line_single(p, single::erf),
+        })
+        .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -52,7 +59,7 @@ pub(crate) static ERFC: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| per_element_in_f64(p, libm::erfc)).in_place(&[(0, 0)]),
+        cpu(|p| straight_line(p, double::erfc)).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };

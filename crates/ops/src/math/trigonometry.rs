@@ -1,6 +1,7 @@
 //! Sin, Cos, Tan, Asin, Acos, Atan, Atan2, Sinh, Cosh, Asinh, Acosh, Atanh.
 
 use smallvec::smallvec;
+use thalweg_cpu::number::double;
 use thalweg_device::{Op, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg};
 use thalweg_graph::{GradCx, OpDef, Output};
@@ -8,7 +9,7 @@ use thalweg_graph::{GradCx, OpDef, Output};
 use super::broadcast::sum_to;
 use super::complex_functions;
 use super::define::{FLOAT, FLOAT_OR_COMPLEX, binary_op, unary_op};
-use super::scalar_functions::{per_element_in_f64_2, per_element_or_complex};
+use super::scalar_functions::{of_angle, straight_line_2, straight_line_or_complex};
 use crate::support::gradient_nodes::conj;
 
 /// `op` of the conjugate of the node's input.
@@ -34,7 +35,7 @@ pub(crate) static SIN: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Cos"))]),
     ),
     kernels: &[
-        cpu(|p| per_element_or_complex(p, f32::sin, f64::sin, |x| x.sin())).in_place(&[(0, 0)]),
+        cpu(|p| of_angle(p, double::sin, f64::sin, |x| x.sin())).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -48,7 +49,7 @@ pub(crate) static COS: Op = Op {
         Gradient::Rule(|g| smallvec![Some(-(g.grad() * node_of_input(g, "Sin")))]),
     ),
     kernels: &[
-        cpu(|p| per_element_or_complex(p, f32::cos, f64::cos, |x| x.cos())).in_place(&[(0, 0)]),
+        cpu(|p| of_angle(p, double::cos, f64::cos, |x| x.cos())).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -65,8 +66,7 @@ pub(crate) static TAN: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| per_element_or_complex(p, f32::tan, f64::tan, complex_functions::tan))
-            .in_place(&[(0, 0)]),
+        cpu(|p| of_angle(p, double::tan, f64::tan, complex_functions::tan)).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -84,7 +84,7 @@ pub(crate) static ASIN: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| per_element_or_complex(p, f32::asin, f64::asin, complex_functions::asin))
+        cpu(|p| straight_line_or_complex(p, double::asin, complex_functions::asin))
             .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
@@ -103,7 +103,7 @@ pub(crate) static ACOS: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| per_element_or_complex(p, f32::acos, f64::acos, complex_functions::acos))
+        cpu(|p| straight_line_or_complex(p, double::acos, complex_functions::acos))
             .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
@@ -118,7 +118,7 @@ pub(crate) static ATAN: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() / (node_of_input(g, "Square") + 1.0))]),
     ),
     kernels: &[
-        cpu(|p| per_element_or_complex(p, f32::atan, f64::atan, complex_functions::atan))
+        cpu(|p| straight_line_or_complex(p, double::atan, complex_functions::atan))
             .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
@@ -143,7 +143,7 @@ pub(crate) static ATAN_2: Op = Op {
         )
     },
     kernels: &[
-        cpu(|p| per_element_in_f64_2(p, f64::atan2)).in_place(&[(0, 0), (1, 0)]),
+        cpu(|p| straight_line_2(p, double::atan2)).in_place(&[(0, 0), (1, 0)]),
         gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
     ],
 };
@@ -157,7 +157,7 @@ pub(crate) static SINH: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Cosh"))]),
     ),
     kernels: &[
-        cpu(|p| per_element_or_complex(p, f32::sinh, f64::sinh, |x| x.sinh())).in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, double::sinh, |x| x.sinh())).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -171,7 +171,7 @@ pub(crate) static COSH: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Sinh"))]),
     ),
     kernels: &[
-        cpu(|p| per_element_or_complex(p, f32::cosh, f64::cosh, |x| x.cosh())).in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, double::cosh, |x| x.cosh())).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -185,15 +185,8 @@ pub(crate) static ASINH: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() / node("Cosh", conj(g.output(0))))]),
     ),
     kernels: &[
-        cpu(|p| {
-            per_element_or_complex(
-                p,
-                |x| asinh(x.into()) as f32,
-                asinh,
-                complex_functions::asinh,
-            )
-        })
-        .in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, double::asinh, complex_functions::asinh))
+            .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -207,42 +200,10 @@ pub(crate) static ACOSH: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() / node("Sinh", conj(g.output(0))))]),
     ),
     kernels: &[
-        cpu(|p| per_element_or_complex(p, |x| acosh(x.into()) as f32, acosh, |x| x.acosh()))
-            .in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, double::acosh, |x| x.acosh())).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
-
-/// Numbers whose square would overflow, but whose square plus 1 has nearly the number as its root.
-const LARGE: f64 = 1e150;
-
-/// Odd, and computed from the magnitude: the sum would cancel for negative numbers.
-fn asinh(x: f64) -> f64 {
-    let size = x.abs();
-    let value = match size > LARGE {
-        true => size.ln() + std::f64::consts::LN_2,
-        false => (size + size * size / (1.0 + (size * size + 1.0).sqrt())).ln_1p(),
-    };
-    value.copysign(x)
-}
-
-/// Odd, and computed from the magnitude: near -1 the argument of the logarithm would have no digits left.
-fn atanh(x: f64) -> f64 {
-    let size = x.abs();
-    (0.5 * (2.0 * size / (1.0 - size)).ln_1p()).copysign(x)
-}
-
-/// Computed from `x - 1`, to keep full precision near 1.
-fn acosh(x: f64) -> f64 {
-    if x < 1.0 {
-        return f64::NAN;
-    }
-    if x > LARGE {
-        return x.ln() + std::f64::consts::LN_2;
-    }
-    let above = x - 1.0;
-    (above + (above * (above + 2.0)).sqrt()).ln_1p()
-}
 
 /// Inverse hyperbolic tangent.
 pub(crate) static ATANH: Op = Op {
@@ -257,15 +218,8 @@ pub(crate) static ATANH: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| {
-            per_element_or_complex(
-                p,
-                |x| atanh(x.into()) as f32,
-                atanh,
-                complex_functions::atanh,
-            )
-        })
-        .in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, double::atanh, complex_functions::atanh))
+            .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };

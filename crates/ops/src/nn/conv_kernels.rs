@@ -92,7 +92,7 @@ fn float_kernel<T: Real + Element>(
     ops: FusedOps,
 ) -> Result<Prepared, KernelError> {
     match groups.count {
-        1 => Ok(one_group::<T>(p, direction, groups.one, ops)),
+        1 => Ok(one_group::<T>(p, direction, groups.one.folded(), ops)),
         _ => by_group(
             direction,
             groups,
@@ -234,7 +234,7 @@ fn float_group<T: Real + Element>(
     groups: ConvGroups,
     ops: FusedOps,
 ) -> GroupKernel<T> {
-    let g = groups.one;
+    let g = groups.one.folded();
     let own = direction.scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &g);
     let room = ops.room(groups.count * g.out_c);
     GroupKernel {
@@ -262,7 +262,7 @@ fn half_kernel<T: Float<Wide = f32> + Element>(
     direction: ConvDirection,
     groups: ConvGroups,
 ) -> GroupKernel<T> {
-    let g = groups.one;
+    let g = groups.one.folded();
     let own = direction.scratch::<f32>(p.cpu.isa(), p.cpu.pool().threads(), &g);
     let [left, right] = direction.tensors();
     let lens = [left, right, direction.result()].map(|tensor| groups.len(tensor));

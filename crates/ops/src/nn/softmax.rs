@@ -136,9 +136,21 @@ impl<T, F: Fn(&[T], &mut [T])> Vectorize for MapRows<'_, T, F> {
 
 #[inline(always)]
 fn softmax<T: Float>(x: &[T], out: &mut [T]) {
-    let (largest, sum) = normalizer(LogitRow::of(x));
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = T::narrow(((x.widen() - largest).exp() / sum).normal());
+    let logits = LogitRow::of(x);
+    let largest = largest(logits);
+    let mut block = [T::Wide::ZERO; BLOCK];
+    let mut sums = [T::Wide::ZERO; LANES];
+    for (i, out) in out.chunks_mut(BLOCK).enumerate() {
+        let taken = logits.take(i * BLOCK, &mut block);
+        for (out, x) in out.iter_mut().zip(taken.iter_mut()) {
+            *x = (*x - largest).exp();
+            *out = T::narrow(*x);
+        }
+        fold_lanes(&mut sums, taken, |a, b| a + b);
+    }
+    let sum = sums.into_iter().fold(T::Wide::ZERO, |a, b| a + b);
+    for out in out {
+        *out = T::narrow((out.widen() / sum).normal());
     }
 }
 
@@ -199,16 +211,22 @@ impl<'a, T: Float> LogitRow<'a, T> {
     }
 }
 
-/// The largest logit, and the sum of `exp(logit - largest)`.
 #[inline(always)]
-pub(super) fn normalizer<T: Float>(logits: LogitRow<'_, T>) -> (T::Wide, T::Wide) {
+fn largest<T: Float>(logits: LogitRow<'_, T>) -> T::Wide {
     let larger = |a: T::Wide, b: T::Wide| if b > a { b } else { a };
     let mut block = [T::Wide::ZERO; BLOCK];
     let mut most = [T::Wide::NEG_INFINITY; LANES];
     for at in (0..logits.len).step_by(BLOCK) {
         fold_lanes(&mut most, logits.take(at, &mut block), larger);
     }
-    let largest = most.into_iter().fold(T::Wide::NEG_INFINITY, larger);
+    most.into_iter().fold(T::Wide::NEG_INFINITY, larger)
+}
+
+/// The largest logit, and the sum of `exp(logit - largest)`.
+#[inline(always)]
+pub(super) fn normalizer<T: Float>(logits: LogitRow<'_, T>) -> (T::Wide, T::Wide) {
+    let largest = largest(logits);
+    let mut block = [T::Wide::ZERO; BLOCK];
     let mut sums = [T::Wide::ZERO; LANES];
     for at in (0..logits.len).step_by(BLOCK) {
         let taken = logits.take(at, &mut block);

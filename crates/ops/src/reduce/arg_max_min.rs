@@ -158,7 +158,7 @@ fn indices<T: Bounded, const MAX: bool>(
                 outputs,
             };
             let found = cpu.isa().run_over::<T, _>(find);
-            (stored.narrow)(&found, out);
+            stored.narrow(&found, out);
         };
         if inner == 1 {
             for_chunks(pool, out, most * width, &|i, out| {

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use thalweg_device::KernelError;
 use thalweg_tensor::{Memory, Reservation};
 
 /// A map that reserves its memory before it grows; exceeding the limit or the system's memory is an error.
 pub(crate) struct AccountedMap<K, V> {
-    entries: HashMap<K, V>,
+    entries: HashMap<K, V, RandomState>,
     held: Reservation,
 }
 
@@ -18,7 +19,7 @@ impl<K: Eq + Hash, V: Copy> AccountedMap<K, V> {
     /// An empty map.
     pub(crate) fn new(memory: &Arc<Memory>) -> AccountedMap<K, V> {
         AccountedMap {
-            entries: HashMap::new(),
+            entries: HashMap::default(),
             held: Reservation::of(Some(memory)),
         }
     }

@@ -229,7 +229,7 @@ impl<W: Compute + Pod> WidenedOperands<W> {
                 bytemuck::cast_slice_mut(to),
                 CHUNK,
                 &|i, part| {
-                    (c.widen)(&narrow[i * CHUNK * c.size..], part);
+                    c.widen(&narrow[i * CHUNK * c.size..], part);
                 },
             );
         }
@@ -263,7 +263,7 @@ impl<W: Compute + Pod> WidenedOperands<W> {
             // SAFETY: the slot is valid for its elements and was handed out to this kernel alone.
             let narrow = unsafe { bytes_mut(slot, c.size) };
             for_chunks(cx.pool(), narrow, CHUNK * c.size, &|i, part| {
-                (c.narrow)(&from[i * CHUNK..], part);
+                c.narrow(&from[i * CHUNK..], part);
             });
         }
         Ok(())

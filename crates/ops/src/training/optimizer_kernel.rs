@@ -243,7 +243,7 @@ impl<W: Wide + Compute + Pod> Storage<W> {
             let mut wide = values.each_ref().map(|v| c.block(&v[bytes.clone()]));
             pass.run(isa, wide.each_mut().map(|wide| &mut wide[..]), &grad);
             for (value, wide) in values.iter_mut().zip(&wide) {
-                (c.narrow)(wide, &mut value[bytes.clone()]);
+                c.narrow(wide, &mut value[bytes.clone()]);
             }
         }
     }

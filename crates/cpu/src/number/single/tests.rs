@@ -76,3 +76,18 @@ fn zeros_keep_their_signs() {
         assert_eq!(f(0.0).to_bits(), 0);
     }
 }
+
+#[test]
+fn the_error_function_is_within_five_ulps() {
+    for i in -60_000i32..60_000 {
+        let x = i as f32 * 1e-4;
+        let exact = libm::erf(f64::from(x));
+        let off = (f64::from(erf(x)) - exact).abs();
+        assert!(
+            off <= 5.0 * f64::from(f32::EPSILON) * exact.abs(),
+            "erf({x}): {off:e}"
+        );
+    }
+    assert_eq!((erf(9.0), erf(f32::NEG_INFINITY)), (1.0, -1.0));
+    assert!(erf(f32::NAN).is_nan());
+}

@@ -119,6 +119,12 @@ fn prepare<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelErro
             let (first, last) = (task * each, rows.min((task + 1) * each));
             // SAFETY: each task has its own rows.
             let out = unsafe { out.slice(first * inner, (last - first) * inner) };
+            if inner == 1 && batch * outer == 1 {
+                for (out, &index) in out.iter_mut().zip(&indices[first..last]) {
+                    *out = params[index as usize];
+                }
+                return;
+            }
             for (row, out) in (first..last).zip(out.chunks_exact_mut(inner)) {
                 // The indices of batch `block / outer`, repeated for each outer slice.
                 let block = row / count;

@@ -2,7 +2,9 @@
 //! UnsortedSegmentMin, UnsortedSegmentProd over ids in any order.
 
 use smallvec::smallvec;
+use thalweg_cpu::Vectorize;
 use thalweg_cpu::number::{Arithmetic, Float, Number};
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
@@ -12,7 +14,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::segment_gradient::{IdOrder, extreme_gradient, product_gradient};
 use super::unsorted_segment_sum::{segments, shape as unsorted_shape};
-use crate::support::elementwise::rounding;
+use crate::support::elementwise::{CHUNK, rounding};
 use crate::support::gradient_nodes::gather_rows;
 use crate::support::number_bounds::NumberBounds;
 use crate::support::shape_inputs::{checked_shape, invalid_value};
@@ -90,8 +92,8 @@ fn sorted<T: Arithmetic>(
     p: &Prepare<'_>,
     dtype: DType,
     none: T,
-    join: fn(T, T) -> T,
-    finish: fn(T, usize, DType) -> T,
+    join: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
+    finish: impl Fn(T, usize, DType) -> T + Copy + Send + Sync + 'static,
 ) -> Result<Prepared, KernelError> {
     let (runs, (count, inner)) = (runs(&p.ints(1)?), segments(p)?);
     if runs.iter().any(|(segment, _)| *segment >= count) {
@@ -99,27 +101,67 @@ fn sorted<T: Arithmetic>(
     }
     Ok(Prepared::new(p.inputs[0].elements() * 2, move |cx| {
         let (data, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
-        out.fill(none);
-        if inner == 0 {
+        if inner == 0 || count == 0 {
             return Ok(());
         }
-        for (segment, rows) in &runs {
-            let out = &mut out[segment * inner..][..inner];
-            for row in rows.clone() {
-                let data = &data[row * inner..][..inner];
-                if row == rows.start {
-                    out.copy_from_slice(data);
-                    continue;
-                }
-                for (out, &x) in out.iter_mut().zip(data) {
-                    *out = join(*out, x);
-                }
+        let isa = cx.cpu().isa();
+        // Whole segments in a task, with about as many elements of the data as a chunk has.
+        let each = (CHUNK * count / data.len().max(1)).clamp(1, count);
+        for_chunks(cx.pool(), out, each * inner, &|task, out| {
+            out.fill(none);
+            let (from, to) = (task * each, (task + 1) * each);
+            let start = runs.partition_point(|(segment, _)| *segment < from);
+            for (segment, rows) in runs[start..].iter().take_while(|(s, _)| *s < to) {
+                let out = &mut out[(segment - from) * inner..][..inner];
+                let data = &data[rows.start * inner..rows.end * inner];
+                isa.run_over::<T, _>(JoinRows { data, out, join });
+                out.iter_mut()
+                    .for_each(|out| *out = finish(*out, rows.len(), dtype));
             }
-            out.iter_mut()
-                .for_each(|out| *out = finish(*out, rows.len(), dtype));
-        }
+        });
         Ok(())
     }))
+}
+
+/// Joins a row to another one.
+struct JoinRow<'a, T, F> {
+    data: &'a [T],
+    out: &'a mut [T],
+    join: F,
+}
+
+impl<T: Copy, F: Fn(T, T) -> T> Vectorize for JoinRow<'_, T, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        for (out, &x) in self.out.iter_mut().zip(self.data) {
+            *out = (self.join)(*out, x);
+        }
+    }
+}
+
+/// Joins rows of the length of `out`, the first of which is the start.
+struct JoinRows<'a, T, F> {
+    data: &'a [T],
+    out: &'a mut [T],
+    join: F,
+}
+
+impl<T: Copy, F: Fn(T, T) -> T> Vectorize for JoinRows<'_, T, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let (first, rest) = self.data.split_at(self.out.len());
+        self.out.copy_from_slice(first);
+        for row in rest.chunks_exact(self.out.len()) {
+            let row = JoinRow {
+                data: row,
+                out: &mut *self.out,
+                join: &self.join,
+            };
+            row.run();
+        }
+    }
 }
 
 const SORTED: OpDef = OpDef {
@@ -159,6 +201,7 @@ stored! {
     f32, |x, _dtype| x;
     f64, |x, _dtype| x;
     Complex<f64>, |x, _dtype| x;
+    i32, |x, _dtype| x;
     i64, |x, dtype| rounding(dtype)(x);
     u64, |x, dtype| rounding(dtype)(x);
 }
@@ -171,6 +214,10 @@ macro_rules! sorted_kernel {
     ($list:tt, $none:expr, $join:expr, $finish:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
             let dtype = p.dtype(0);
+            if dtype == DType::I32 {
+                type T = i32;
+                return sorted::<T>(p, dtype, $none, $join, $finish);
+            }
             widened_ints(p, &[0], &[0], &|p| {
             dispatch!(p.dtype(0), $list, T => sorted::<T>(p, dtype, $none, $join, $finish), else
                     Err(KernelError::DType(p.dtype(0))))
@@ -274,7 +321,7 @@ const UNSORTED: OpDef = OpDef {
 fn unsorted<T: Arithmetic>(
     p: &Prepare<'_>,
     start: T,
-    join: fn(T, T) -> T,
+    join: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
 ) -> Result<Prepared, KernelError> {
     match p.dtype(1) {
         DType::I32 => unsorted_by::<T, i32>(p, start, join),
@@ -286,12 +333,13 @@ fn unsorted<T: Arithmetic>(
 fn unsorted_by<T: Arithmetic, I: Element + Into<i64>>(
     p: &Prepare<'_>,
     start: T,
-    join: fn(T, T) -> T,
+    join: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
 ) -> Result<Prepared, KernelError> {
     let (count, inner) = segments(p)?;
     Ok(Prepared::new(p.inputs[0].elements() * 2, move |cx| {
         let (data, ids, out) = (cx.input::<T>(0)?, cx.input::<I>(1)?, cx.output::<T>(0)?);
         out.fill(start);
+        let isa = cx.cpu().isa();
         for (row, &id) in ids.iter().enumerate() {
             // A slice with a negative id is dropped.
             let Ok(segment) = usize::try_from(id.into()) else {
@@ -305,9 +353,8 @@ fn unsorted_by<T: Arithmetic, I: Element + Into<i64>>(
                 });
             }
             let data = &data[row * inner..][..inner];
-            for (out, &x) in out[segment * inner..][..inner].iter_mut().zip(data) {
-                *out = join(*out, x);
-            }
+            let out = &mut out[segment * inner..][..inner];
+            isa.run_over::<T, _>(JoinRow { data, out, join });
         }
         Ok(())
     }))
@@ -324,6 +371,10 @@ macro_rules! unsorted_kernel {
     ($list:tt, |$least:ident, $most:ident| $start:expr, $join:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
             let ($least, $most) = bounds(p.dtype(0));
+            if p.dtype(0) == DType::I32 {
+                type T = i32;
+                return with_i64_indices(p, &[1], &|p| unsorted::<T>(p, $start, $join));
+            }
             widened_ints(p, &[0], &[0], &|p| {
                 with_i64_indices(p, &[1], &|p| {
                 dispatch!(p.dtype(0), $list, T => unsorted::<T>(p, $start, $join), else

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
-use thalweg_cpu::parallel::Disjoint;
+use thalweg_cpu::parallel::{Disjoint, for_chunks};
+use thalweg_cpu::{Isa, Vectorize};
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, arg_of, attr, bool_attr, type_attr,
@@ -54,6 +55,55 @@ fn order<T: Number>(row: &[T], a: u32, b: u32) -> Ordering {
     by_value.then(a.cmp(&b))
 }
 
+/// Writes the places of the `k` largest elements to the start of `places`, which is as long as the row.
+fn sort_largest<T: Number>(x: &[T], places: &mut [u32], k: usize) {
+    for (i, place) in places.iter_mut().enumerate() {
+        *place = i as u32;
+    }
+    if k < places.len() {
+        places.select_nth_unstable_by(k - 1, |&a, &b| order(x, a, b));
+    }
+    places[..k].sort_unstable_by(|&a, &b| order(x, a, b));
+}
+
+/// The most elements that [`keep_largest`] keeps in order.
+const MAX_KEPT: usize = 64;
+/// Elements that are compared with the least kept one before any is looked at.
+const REJECTED_BLOCK: usize = 256;
+
+/// As [`sort_largest`], for few places of a long row: most blocks of a row have no element above the least kept one.
+fn keep_largest<T: Number>(isa: Isa, x: &[T], places: &mut [u32]) {
+    let k = places.len();
+    sort_largest(&x[..k], places, k);
+    for (number, block) in x.chunks(REJECTED_BLOCK).enumerate() {
+        let least = x[places[k - 1] as usize];
+        if !isa.run_over::<T, _>(AnyAbove(block, least)) {
+            continue;
+        }
+        let start = (number * REJECTED_BLOCK).max(k);
+        for i in start..number * REJECTED_BLOCK + block.len() {
+            let i = i as u32;
+            if order(x, i, places[k - 1]).is_lt() {
+                let at = places.partition_point(|&place| order(x, place, i).is_lt());
+                places[at..].rotate_right(1);
+                places[at] = i;
+            }
+        }
+    }
+}
+
+/// `true` if a number may come before another one: it is above it, or either is NaN.
+struct AnyAbove<'a, T>(&'a [T], T);
+
+impl<T: Number> Vectorize for AnyAbove<'_, T> {
+    type Out = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        let least = self.1;
+        self.0.iter().fold(false, |any, &x| any | !(x <= least))
+    }
+}
+
 /// Kernel for elements `T` and indices `I`.
 fn top<T: Number, I: Element>(
     p: &Prepare<'_>,
@@ -76,7 +126,7 @@ fn top<T: Number, I: Element>(
         let (values, indices) = (cx.output::<T>(0)?, cx.output::<I>(1)?);
         let (values, indices) = (Disjoint::new(values), Disjoint::new(indices));
         let scratch = Disjoint::new(cx.scratch::<u32>(n)?);
-        let each = (CHUNK / columns).max(1);
+        let (each, isa) = ((CHUNK / columns).max(1), cx.cpu().isa());
         cx.pool().parallel_for(rows.div_ceil(each), &|task| {
             for row in task * each..rows.min((task + 1) * each) {
                 let x = &x[row * columns..][..columns];
@@ -88,14 +138,12 @@ fn top<T: Number, I: Element>(
                         indices.slice(row * k, k),
                     )
                 };
-                for (i, place) in places.iter_mut().enumerate() {
-                    *place = i as u32;
-                }
-                if k < columns {
-                    places.select_nth_unstable_by(k - 1, |&a, &b| order(x, a, b));
+                if k <= MAX_KEPT && k < columns / 8 {
+                    keep_largest(isa, x, &mut places[..k]);
+                } else {
+                    sort_largest(x, places, k);
                 }
                 let places = &mut places[..k];
-                places.sort_unstable_by(|&a, &b| order(x, a, b));
                 let found = values.iter_mut().zip(indices).zip(places);
                 for ((value, at), &mut place) in found {
                     *value = x[place as usize];
@@ -252,20 +300,48 @@ fn in_top_by<I: Element + Into<i64>>(p: &Prepare<'_>) -> Result<Prepared, Kernel
     let k = top_of(p)?;
     Ok(Prepared::new(p.inputs[0].elements() * 2, move |cx| {
         let (x, targets) = (cx.input::<f32>(0)?, cx.input::<I>(1)?);
-        for (row, out) in cx.output::<bool>(0)?.iter_mut().enumerate() {
-            let row_of = &x[row * columns..][..columns];
-            let target: i64 = targets[row].into();
-            let target = usize::try_from(target).ok().and_then(|t| row_of.get(t));
-            // With infinities or NaN in the row, the target is not in the top k.
-            let Some(target) = target.filter(|_| row_of.iter().all(|x| x.is_finite())) else {
-                *out = false;
-                continue;
-            };
-            let above = row_of.iter().filter(|x| *x > target).count();
-            *out = (above as i64) < k;
-        }
+        let (out, isa) = (cx.output::<bool>(0)?, cx.cpu().isa());
+        let rows = (CHUNK / columns.max(1)).max(1);
+        for_chunks(cx.pool(), out, rows, &|task, out| {
+            for (i, out) in out.iter_mut().enumerate() {
+                let number = task * rows + i;
+                let row = &x[number * columns..][..columns];
+                let target: i64 = targets[number].into();
+                let target = usize::try_from(target).ok().and_then(|t| row.get(t));
+                *out = target.is_some_and(|&target| is_in_top(isa, row, target, k));
+            }
+        });
         Ok(())
     }))
+}
+
+/// Numbers that are compared before the search may stop.
+const IN_TOP_BLOCK: usize = 512;
+
+/// `true` if fewer than `k` numbers of a row are above one of them. With infinities or NaN in the row, it is `false`.
+fn is_in_top(isa: Isa, row: &[f32], target: f32, k: i64) -> bool {
+    let mut above = 0;
+    for block in row.chunks(IN_TOP_BLOCK) {
+        let (finite, count) = isa.run(CountAbove(block, target));
+        above += count as i64;
+        if !finite || above >= k {
+            return false;
+        }
+    }
+    above < k
+}
+
+/// `true` if all numbers are finite, and the number of those above one.
+struct CountAbove<'a>(&'a [f32], f32);
+
+impl Vectorize for CountAbove<'_> {
+    type Out = (bool, u32);
+    #[inline(always)]
+    fn run(self) -> (bool, u32) {
+        self.0.iter().fold((true, 0), |(finite, above), &x| {
+            (finite & x.is_finite(), above + u32::from(x > self.1))
+        })
+    }
 }
 
 /// `true` for each target that is among the top `k`; `k` is an attribute.

@@ -81,30 +81,20 @@ enum SliceNumbers {
     OfSlices(AccountedMap<Vec<u64>, usize>),
 }
 
-impl SliceNumbers {
-    /// The number of a slice, which is `next` if it is new, or if it has a NaN.
-    fn number(
-        &mut self,
-        mut keys: impl Iterator<Item = Option<u64>>,
-        next: usize,
-    ) -> Result<usize, KernelError> {
-        match self {
-            SliceNumbers::OfElements(known) => match keys.next().flatten() {
-                Some(key) => known.or_insert(key, next, 0),
-                None => Ok(next),
-            },
-            SliceNumbers::OfSlices(known) => {
-                let Some(key) = keys.collect::<Option<Vec<u64>>>() else {
-                    return Ok(next);
-                };
-                let bytes = match known.contains(&key) {
-                    true => 0,
-                    false => key.len() * size_of::<u64>() + 16,
-                };
-                known.or_insert(key, next, bytes)
-            }
-        }
-    }
+/// The number of a slice, which is `next` if it is new, or if it has a NaN.
+fn slice_number(
+    known: &mut AccountedMap<Vec<u64>, usize>,
+    keys: impl Iterator<Item = Option<u64>>,
+    next: usize,
+) -> Result<usize, KernelError> {
+    let Some(key) = keys.collect::<Option<Vec<u64>>>() else {
+        return Ok(next);
+    };
+    let bytes = match known.contains(&key) {
+        true => 0,
+        false => key.len() * size_of::<u64>() + 16,
+    };
+    known.or_insert(key, next, bytes)
 }
 
 /// Indices as a tensor of dtype `out_idx`.
@@ -210,7 +200,13 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let mut distinct = 0;
     for (i, found) in found.iter_mut().enumerate() {
         stop.tick()?;
-        let place = seen.number(slice(i), distinct)?;
+        let place = match &mut seen {
+            SliceNumbers::OfElements(known) => match keys[i] {
+                Some(key) => known.or_insert(key, distinct, 0)?,
+                None => distinct,
+            },
+            SliceNumbers::OfSlices(known) => slice_number(known, slice(i), distinct)?,
+        };
         if place == distinct {
             first[place] = i;
             distinct += 1;

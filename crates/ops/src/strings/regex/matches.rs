@@ -1,8 +1,56 @@
 //! Matches and replacements of regular expressions over the strings of a tensor.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
 use regex::bytes::Regex;
-use thalweg_device::{KernelError, TensorCx};
+use thalweg_device::{KernelError, SharedObject, TensorCx};
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, StringTensorBuilder, Tensor};
+
+/// Patterns that a session keeps compiled.
+const MAX_PATTERNS: usize = 32;
+
+/// A compiled pattern.
+struct Pattern {
+    bytes: Regex,
+    /// The pattern between anchors.
+    whole: Regex,
+    /// The pattern over text; `None` if it matches bytes that are no text.
+    text: Option<regex::Regex>,
+}
+
+impl Pattern {
+    fn compiled(pattern: &str) -> Result<Pattern, KernelError> {
+        Ok(Pattern {
+            // Checks that the pattern is valid by itself, before it is put between anchors.
+            bytes: compile(pattern)?,
+            whole: compile(&format!(r"\A(?:{pattern})\z"))?,
+            text: regex::Regex::new(pattern).ok(),
+        })
+    }
+
+    /// The pattern as the session keeps it: a step takes as long as its strings, and not as the compilation.
+    fn of(cx: &TensorCx<'_>, pattern: &str) -> Result<Arc<Pattern>, KernelError> {
+        type Patterns = Mutex<HashMap<String, Arc<Pattern>>>;
+        let mut make = || Ok(Arc::new(Patterns::default()) as SharedObject);
+        let all = cx.environment().session_object("RegexPatterns", &mut make);
+        let Some(all) = all.ok().and_then(|all| all.downcast::<Patterns>().ok()) else {
+            // Outside of a session, as of a constant that is folded.
+            return Pattern::compiled(pattern).map(Arc::new);
+        };
+        if let Some(known) = all.lock().unpoisoned().get(pattern) {
+            return Ok(known.clone());
+        }
+        let new = Arc::new(Pattern::compiled(pattern)?);
+        let mut all = all.lock().unpoisoned();
+        if all.len() >= MAX_PATTERNS {
+            all.clear();
+        }
+        all.insert(pattern.to_owned(), new.clone());
+        Ok(new)
+    }
+}
 
 fn compile(pattern: &str) -> Result<Regex, KernelError> {
     Regex::new(pattern)
@@ -11,14 +59,12 @@ fn compile(pattern: &str) -> Result<Regex, KernelError> {
 
 /// `true` for each string that a pattern matches as a whole.
 pub(super) fn full_match(cx: &TensorCx<'_>, pattern: &str) -> Result<Vec<Tensor>, KernelError> {
-    // Checks that the pattern is valid by itself, before it is put between anchors.
-    compile(pattern)?;
-    let whole = compile(&format!(r"\A(?:{pattern})\z"))?;
+    let pattern = Pattern::of(cx, pattern)?;
     let mut found = cx.zeros(DType::Bool, cx.tensor(0)?.dims())?;
     let mut stop = cx.stop_check();
     for (found, s) in found.as_mut_slice::<bool>()?.iter_mut().zip(cx.strings(0)?) {
         stop.tick()?;
-        *found = whole.is_match(s);
+        *found = pattern.whole.is_match(s);
     }
     Ok(vec![found])
 }
@@ -86,25 +132,24 @@ pub(super) fn replace(
     pattern: &str,
     rewrite: &str,
 ) -> Result<Vec<Tensor>, KernelError> {
-    let (regex, rewrite) = (compile(pattern)?, parse_rewrite(rewrite)?);
+    let (pattern, rewrite) = (Pattern::of(cx, pattern)?, parse_rewrite(rewrite)?);
     let max_matches = match cx.attrs().bool("replace_global") {
         true => usize::MAX,
         false => 1,
     };
-    // An empty match must not split a character of text, as it would in bytes.
-    let of_text = regex::Regex::new(pattern).ok();
     let mut out = cx.string_tensor(cx.tensor(0)?.dims())?;
     let mut stop = cx.stop_check();
     for s in cx.strings(0)? {
         stop.tick()?;
-        match (&of_text, std::str::from_utf8(s)) {
+        // An empty match must not split a character of text, as it would in bytes.
+        match (&pattern.text, std::str::from_utf8(s)) {
             (Some(regex), Ok(text)) => {
                 let all = regex.captures_iter(text).take(max_matches);
                 let groups = all.map(|c| move |i: usize| c.get(i).map(|m| m.range()));
                 append_replaced(&mut out, s, groups, &rewrite)?;
             }
             _ => {
-                let all = regex.captures_iter(s).take(max_matches);
+                let all = pattern.bytes.captures_iter(s).take(max_matches);
                 let groups = all.map(|c| move |i: usize| c.get(i).map(|m| m.range()));
                 append_replaced(&mut out, s, groups, &rewrite)?;
             }

@@ -1,10 +1,12 @@
 //! Elementwise kernels with two inputs and broadcasting.
 
+use bytemuck::Pod;
 use thalweg_cpu::Isa;
 use thalweg_device::{InOut, KernelCx, KernelError, Operand, Prepare, Prepared};
 use thalweg_tensor::Element;
 
-use super::chunks::{BLOCK, Block, over_rows, run_of};
+use super::block::{BLOCK, Block};
+use super::chunks::{over_rows, over_short_rows, run_of};
 use super::compute::{Compute, Conversion};
 use super::loops::{Binary, BinarySame, Each};
 use super::walk::Walk;
@@ -26,6 +28,14 @@ fn erased_to<W: Compute, C: Element>(p: &Prepare<'_>, each: Box<dyn Binary<W, C>
         };
         let (isa, (_, steps)) = (cx.cpu().isa(), walk.inner());
         let (a, b, out) = (cx.input_bytes(0)?, cx.input_bytes(1)?, cx.output::<C>(0)?);
+        if walk.has_short_rows() {
+            over_short_rows(cx.cpu(), &walk, out, 1, &|rows, out| {
+                let [a, b] =
+                    [(0, a), (1, b)].map(|(k, input)| block_of_rows(c, &walk, k, input, rows));
+                each.run(isa, &a, &b, out);
+            });
+            return Ok(());
+        }
         over_rows(cx.cpu(), &walk, out, 1, &|at, out| {
             for (i, out) in out.chunks_mut(BLOCK).enumerate() {
                 let of = |input, k| block_of(c, input, at[k], steps[k], i * BLOCK, out.len());
@@ -101,6 +111,15 @@ fn direct_to<T: Element, C: Element>(
 ) -> Result<(), KernelError> {
     let (isa, (_, steps)) = (cx.cpu().isa(), walk.inner());
     let (a, b, out) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<C>(0)?);
+    if walk.has_short_rows() {
+        over_short_rows(cx.cpu(), walk, out, 1, &|rows, out| {
+            let (mut left, mut right) = (Block::new(), Block::new());
+            let a = walk.gather(0, a, rows, &mut left);
+            let b = walk.gather(1, b, rows, &mut right);
+            each.run(isa, a, b, out);
+        });
+        return Ok(());
+    }
     over_rows(cx.cpu(), walk, out, 1, &|[at, bt], out| {
         let (a, b) = (
             run_of(a, at, steps[0], out.len()),
@@ -120,6 +139,13 @@ fn direct<T: Element>(
     // The input in place has the output's shape: it is not broadcast.
     if let InOut::Same(out) = in_place_of::<T>(cx, 0)? {
         let b = cx.input::<T>(1)?;
+        if walk.has_short_rows() {
+            over_short_rows(cpu, walk, out, 1, &|rows, out| {
+                let mut room = Block::new();
+                each.in_first(isa, out, walk.gather(1, b, rows, &mut room));
+            });
+            return Ok(());
+        }
         over_rows(cpu, walk, out, 1, &|[_, bt], out| {
             let n = out.len();
             repeated(run_of(b, bt, steps[1], n), n, &mut |at, b| {
@@ -128,6 +154,13 @@ fn direct<T: Element>(
         });
     } else if let InOut::Same(out) = in_place_of::<T>(cx, 1)? {
         let a = cx.input::<T>(0)?;
+        if walk.has_short_rows() {
+            over_short_rows(cpu, walk, out, 1, &|rows, out| {
+                let mut room = Block::new();
+                each.in_second(isa, walk.gather(0, a, rows, &mut room), out);
+            });
+            return Ok(());
+        }
         over_rows(cpu, walk, out, 1, &|[at, _], out| {
             let n = out.len();
             repeated(run_of(a, at, steps[0], n), n, &mut |at, a| {
@@ -169,6 +202,34 @@ fn block_of<W: Compute>(
     one
 }
 
+/// Elements of input `k` for the rows from the first of `rows` on, as many as its second.
+fn block_of_rows<W: Compute>(
+    c: &Conversion<W>,
+    walk: &Walk,
+    k: usize,
+    input: &[u8],
+    rows: (usize, usize),
+) -> Block<W> {
+    match c.size {
+        1 => block_of_items::<W, u8>(c, walk, k, input, rows),
+        2 => block_of_items::<W, u16>(c, walk, k, input, rows),
+        4 => block_of_items::<W, u32>(c, walk, k, input, rows),
+        _ => block_of_items::<W, u64>(c, walk, k, input, rows),
+    }
+}
+
+fn block_of_items<W: Compute, T: Pod>(
+    c: &Conversion<W>,
+    walk: &Walk,
+    k: usize,
+    input: &[u8],
+    rows: (usize, usize),
+) -> Block<W> {
+    let mut room = Block::<T>::new();
+    let items = walk.gather(k, bytemuck::cast_slice(input), rows, &mut room);
+    c.block(bytemuck::cast_slice(items))
+}
+
 fn widened<W: Compute>(
     cx: &KernelCx<'_>,
     walk: &Walk,
@@ -184,6 +245,18 @@ fn widened<W: Compute>(
         false => cx.input_bytes(i).map(Some),
     };
     let inputs = [input(0)?, input(1)?];
+    if walk.has_short_rows() {
+        over_short_rows(cpu, walk, out, c.size, &|rows, out| {
+            let of = |k: usize| match inputs[k] {
+                None => c.block(out),
+                Some(input) => block_of_rows(c, walk, k, input, rows),
+            };
+            let (mut a, b) = (of(0), of(1));
+            each.in_first(isa, &mut a, &b);
+            c.narrow(&a, out);
+        });
+        return Ok(());
+    }
     over_rows(cpu, walk, out, c.size, &|at, out| {
         for (i, out) in out.chunks_mut(BLOCK * c.size).enumerate() {
             let len = out.len() / c.size;
@@ -193,7 +266,7 @@ fn widened<W: Compute>(
             };
             let (mut a, b) = (of(0), of(1));
             each.in_first(isa, &mut a, &b);
-            (c.narrow)(&a, out);
+            c.narrow(&a, out);
         }
     });
     Ok(())

@@ -1,20 +1,14 @@
 //! Outputs of elementwise ops, in chunks for threads and in blocks on the stack.
 
-use smallvec::SmallVec;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{Cpu, Prepare, Prepared};
 use thalweg_tensor::Element;
 
+use super::block::BLOCK;
 use super::walk::Walk;
 
 /// Number of elements of a task: large enough to be worth a thread, small enough to balance.
 pub(crate) const CHUNK: usize = 16 * 1024;
-
-/// Number of elements that are widened or repeated at a time.
-pub(crate) const BLOCK: usize = 1024;
-
-/// A block of elements, on the stack.
-pub(crate) type Block<T> = SmallVec<[T; BLOCK]>;
 
 /// Runs `body(start, chunk)` over `out` in chunks.
 pub(super) fn over_chunks<T: Send>(
@@ -45,6 +39,24 @@ pub(super) fn over_rows<T: Send>(
     for_chunks(cpu.pool(), out, rows * inner * width, &|task, part| {
         for (i, row) in part.chunks_mut(inner * width).enumerate() {
             body(walk.start(task * rows + i), row);
+        }
+    });
+}
+
+/// Splits an output, whose elements are `width` items of `out` each, into blocks of whole rows, which are short, and calls
+/// `body(first row and number of rows, block)`.
+pub(super) fn over_short_rows<T: Send>(
+    cpu: &Cpu,
+    walk: &Walk,
+    out: &mut [T],
+    width: usize,
+    body: &(dyn Fn((usize, usize), &mut [T]) + Sync),
+) {
+    let row = walk.inner().0 * width;
+    let (rows, block) = (CHUNK * width / row, BLOCK * width / row);
+    for_chunks(cpu.pool(), out, rows * row, &|task, part| {
+        for (i, out) in part.chunks_mut(block * row).enumerate() {
+            body((task * rows + i * block, out.len() / row), out);
         }
     });
 }

@@ -1,10 +1,13 @@
 //! Types that elementwise functions are computed in, and conversions from and to narrower dtypes.
 
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use thalweg_cpu::Isa;
 use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, Element};
 
-use super::chunks::{BLOCK, Block};
+use super::block::{BLOCK, Block};
+use super::loops::Map;
 
 /// A type that elements are computed in: those of its own dtype directly, those of narrower dtypes in blocks that are
 /// widened before and narrowed after. A single operation then gives the same bits as in the narrow type.
@@ -19,18 +22,27 @@ pub(crate) trait Compute: Element + bytemuck::Zeroable {
 pub(crate) struct Conversion<W> {
     /// Size of an element in bytes.
     pub(crate) size: usize,
-    /// Widens elements, which are given as bytes.
-    pub(crate) widen: fn(&[u8], &mut [W]),
-    /// Narrows elements to bytes; integers keep their low bits, floats are rounded.
-    pub(crate) narrow: fn(&[W], &mut [u8]),
+    isa: Isa,
+    widen: fn(Isa, &[u8], &mut [W]),
+    narrow: fn(Isa, &[W], &mut [u8]),
 }
 
 impl<W: Compute> Conversion<W> {
+    /// Widens elements, which are given as bytes.
+    pub(crate) fn widen(&self, from: &[u8], to: &mut [W]) {
+        (self.widen)(self.isa, from, to);
+    }
+
+    /// Narrows elements to bytes; integers keep their low bits, floats are rounded.
+    pub(crate) fn narrow(&self, from: &[W], to: &mut [u8]) {
+        (self.narrow)(self.isa, from, to);
+    }
+
     /// Widens a block of elements, which are given as bytes.
     pub(crate) fn block(&self, bytes: &[u8]) -> Block<W> {
         let mut wide = Block::new();
         wide.resize(bytes.len() / self.size, W::zeroed());
-        (self.widen)(bytes, &mut wide);
+        self.widen(bytes, &mut wide);
         wide
     }
 
@@ -38,8 +50,8 @@ impl<W: Compute> Conversion<W> {
     pub(crate) fn round(&self, x: W) -> W {
         let (mut bytes, mut wide) = ([0u64], [x]);
         let bytes = &mut bytemuck::cast_slice_mut(&mut bytes)[..self.size];
-        (self.narrow)(&wide, bytes);
-        (self.widen)(bytes, &mut wide);
+        self.narrow(&wide, bytes);
+        self.widen(bytes, &mut wide);
         wide[0]
     }
 
@@ -59,25 +71,34 @@ impl<W> Clone for Conversion<W> {
 
 impl<W> Copy for Conversion<W> {}
 
-/// Conversions of `$dtype`: `|$x| $widen` widens an element, `|$w| $narrow` narrows it.
+/// Conversions of `$dtype`: `|$x| $widen` widens an element, `|$w| $narrow` narrows it; with `@`, functions of slices
+/// do.
 macro_rules! conversions {
-    ($($wide:ty { $($dtype:ident $t:ty, |$x:ident| $widen:expr, |$w:ident| $narrow:expr;)* })*) => {$(
+    ($($wide:ty {
+        $(@ $sliced:ident $s:ty, $widened:path, $narrowed:path;)?
+        $($dtype:ident $t:ty, |$x:ident| $widen:expr, |$w:ident| $narrow:expr;)*
+    })*) => {$(
         impl Compute for $wide {
             fn conversion(dtype: DType) -> Option<Conversion<$wide>> {
                 match dtype {
+                    $(DType::$sliced => Some(Conversion {
+                        size: size_of::<$s>(),
+                        // The same bits come out on each instruction set.
+                        isa: Isa::detect(),
+                        widen: |_, from, to| $widened(bytemuck::cast_slice::<u8, $s>(from), to),
+                        narrow: |_, from, to| $narrowed(bytemuck::cast_slice_mut::<u8, $s>(to), from),
+                    }),)?
                     $(DType::$dtype => Some(Conversion {
                         size: size_of::<$t>(),
-                        widen: |from, to| {
+                        // The same bits come out on each instruction set.
+                        isa: Isa::detect(),
+                        widen: |isa, from, to| {
                             let from = bytemuck::cast_slice::<u8, $t>(from);
-                            for (to, &$x) in to.iter_mut().zip(from) {
-                                *to = $widen;
-                            }
+                            isa.run_up_to_avx2(Map(from, to, |$x: $t| $widen));
                         },
-                        narrow: |from, to| {
+                        narrow: |isa, from, to| {
                             let to = bytemuck::cast_slice_mut::<u8, $t>(to);
-                            for (to, &$w) in to.iter_mut().zip(from) {
-                                *to = $narrow;
-                            }
+                            isa.run_up_to_avx2(Map(from, to, |$w: $wide| $narrow));
                         },
                     }),)*
                     _ => None,
@@ -87,10 +108,20 @@ macro_rules! conversions {
     )*};
 }
 
+/// The nearest `bf16`, as `bf16::from_f32` has it, without a branch.
+#[inline(always)]
+fn rounded_bf16(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff).wrapping_add((bits >> 16) & 1) >> 16;
+    // A NaN stays one although its lower bits go.
+    let nan = (bits >> 16) | 0x40;
+    bf16::from_bits(if x.is_nan() { nan } else { rounded } as u16)
+}
+
 conversions! {
     f32 {
-        F16 f16, |x| x.to_f32(), |w| f16::from_f32(w);
-        BF16 bf16, |x| x.to_f32(), |w| bf16::from_f32(w);
+        @F16 f16, HalfFloatSliceExt::convert_to_f32_slice, HalfFloatSliceExt::convert_from_f32_slice;
+        BF16 bf16, |x| x.to_f32(), |w| rounded_bf16(w);
         I8 i8, |x| f32::from(x), |w| w as i8;
         U8 u8, |x| f32::from(x), |w| w as u8;
     }
@@ -211,8 +242,8 @@ mod tests {
             let bytes: &[u8] = bytemuck::cast_slice(&bits);
             let mut wide = vec![W::zeroed(); bytes.len() / c.size];
             let mut back = vec![0u64; bits.len()];
-            (c.widen)(bytes, &mut wide);
-            (c.narrow)(&wide, bytemuck::cast_slice_mut(&mut back));
+            c.widen(bytes, &mut wide);
+            c.narrow(&wide, bytemuck::cast_slice_mut(&mut back));
             assert_eq!(back, bits, "{dtype}");
         }
         for &dtype in DType::COMPUTED {

@@ -3,7 +3,7 @@
 use thalweg_cpu::{Isa, Vectorize};
 use thalweg_tensor::{DType, Element};
 
-use super::chunks::{BLOCK, Block};
+use super::block::{BLOCK, Block};
 
 /// A function of one element.
 pub(super) trait Unary<A, B>: Send + Sync {
@@ -33,6 +33,42 @@ pub(super) trait BinarySame<T>: Binary<T, T> {
 
 /// A function of elements.
 pub(super) struct Each<F>(pub(super) F);
+
+/// A function of elements, and another one for exceptions.
+pub(super) struct EachWithExceptions<F, G, H> {
+    pub(super) f: F,
+    pub(super) is_exception: G,
+    pub(super) exact: H,
+}
+
+impl<T: Element, F, G, H> Unary<T, T> for EachWithExceptions<F, G, H>
+where
+    F: Fn(T) -> T + Copy + Send + Sync,
+    G: Fn(T) -> bool + Copy + Send + Sync,
+    H: Fn(T) -> T + Copy + Send + Sync,
+{
+    fn run(&self, isa: Isa, a: &[T], out: &mut [T]) {
+        isa.run_over::<T, _>(Map(a, out, self.f));
+        if isa.run_over::<T, _>(Any(a, self.is_exception)) {
+            for (out, &a) in out.iter_mut().zip(a) {
+                if (self.is_exception)(a) {
+                    *out = (self.exact)(a);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Element, F, G, H> UnarySame<T> for EachWithExceptions<F, G, H>
+where
+    F: Fn(T) -> T + Copy + Send + Sync,
+    G: Fn(T) -> bool + Copy + Send + Sync,
+    H: Fn(T) -> T + Copy + Send + Sync,
+{
+    fn in_place(&self, isa: Isa, all: &mut [T]) {
+        by_blocks(self, isa, all);
+    }
+}
 
 /// `true` if loops over `T` are compiled for each instruction set, and for outputs in place of inputs.
 const fn is_vector<T: Element>() -> bool {
@@ -102,7 +138,8 @@ impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync> BinarySame<T> for Each<F
     }
 }
 
-struct Map<'a, A, B, F>(&'a [A], &'a mut [B], F);
+/// `out[i] = f(a[i])`.
+pub(super) struct Map<'a, A, B, F>(pub(super) &'a [A], pub(super) &'a mut [B], pub(super) F);
 
 impl<A: Copy, B, F: Fn(A) -> B> Vectorize for Map<'_, A, B, F> {
     type Out = ();
@@ -111,6 +148,17 @@ impl<A: Copy, B, F: Fn(A) -> B> Vectorize for Map<'_, A, B, F> {
         for (out, &a) in self.1.iter_mut().zip(self.0) {
             *out = (self.2)(a);
         }
+    }
+}
+
+/// `true` if a condition holds for an element; all are looked at.
+struct Any<'a, T, F>(&'a [T], F);
+
+impl<T: Copy, F: Fn(T) -> bool> Vectorize for Any<'_, T, F> {
+    type Out = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        self.0.iter().fold(false, |any, &x| any | (self.1)(x))
     }
 }
 

@@ -5,9 +5,10 @@ use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{Cpu, InOut, KernelCx, KernelError, Prepare, Prepared};
 use thalweg_tensor::Element;
 
-use super::chunks::{BLOCK, Block, CHUNK, over_chunks};
+use super::block::{BLOCK, Block};
+use super::chunks::{CHUNK, over_chunks};
 use super::compute::{Compute, Conversion};
-use super::loops::{Each, Unary, UnarySame};
+use super::loops::{Each, EachWithExceptions, Unary, UnarySame};
 
 /// `out[i] = f(in[i])`, computed in `W`, in place if the plan allows it.
 pub(crate) fn unary<W: Compute>(
@@ -15,6 +16,21 @@ pub(crate) fn unary<W: Compute>(
     f: impl Fn(W) -> W + Copy + Send + Sync + 'static,
 ) -> Prepared {
     erased::<W>(p, Box::new(Each(f)))
+}
+
+/// As [`unary`], with another function for elements for which `is_exception` holds: few, as it is called one by one.
+pub(crate) fn unary_with_exceptions<W: Compute>(
+    p: &Prepare<'_>,
+    f: impl Fn(W) -> W + Copy + Send + Sync + 'static,
+    is_exception: impl Fn(W) -> bool + Copy + Send + Sync + 'static,
+    exact: impl Fn(W) -> W + Copy + Send + Sync + 'static,
+) -> Prepared {
+    let each = EachWithExceptions {
+        f,
+        is_exception,
+        exact,
+    };
+    erased::<W>(p, Box::new(each))
 }
 
 fn erased<W: Compute>(p: &Prepare<'_>, each: Box<dyn UnarySame<W>>) -> Prepared {
@@ -49,7 +65,7 @@ fn widened<W: Compute>(
     let isa = cx.cpu().isa();
     let block = |wide: &mut Block<W>, out: &mut [u8]| {
         each.in_place(isa, wide);
-        (c.narrow)(wide, out);
+        c.narrow(wide, out);
     };
     match cx.in_out_bytes(0, 0)? {
         InOut::Same(out) => for_chunks(cx.pool(), out, CHUNK * c.size, &|_, part| {

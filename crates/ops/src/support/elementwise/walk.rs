@@ -2,6 +2,11 @@
 
 use smallvec::SmallVec;
 
+use super::block::Block;
+
+/// Rows of fewer elements are computed several at a time: a call for each would take longer than its elements.
+const SHORT_ROW: usize = 64;
+
 /// Iteration over an output and two inputs that are broadcast to it; dimensions with equal strides are merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
@@ -93,5 +98,90 @@ impl Walk {
             at[1] += index * self.steps[i][1];
         }
         at
+    }
+
+    /// `true` if rows of the inner loop are short, and more than one.
+    pub(super) fn has_short_rows(&self) -> bool {
+        self.rank() > 1 && (1..SHORT_ROW).contains(&self.inner().0)
+    }
+
+    /// `true` if input `k` has the elements of the output in the same order.
+    fn is_in_order(&self, k: usize) -> bool {
+        let mut expected = 1;
+        self.lens.iter().zip(&self.steps).rev().all(|(len, step)| {
+            let fits = step[k] == expected;
+            expected *= len;
+            fits
+        })
+    }
+
+    /// Elements of input `k` for `rows` rows from row `first` on: those of the input itself where they lie in order, or
+    /// else copies in `room`.
+    pub(super) fn gather<'a, T: Copy>(
+        &self,
+        k: usize,
+        input: &'a [T],
+        (first, rows): (usize, usize),
+        room: &'a mut Block<T>,
+    ) -> &'a [T] {
+        let (inner, steps) = self.inner();
+        if self.is_in_order(k) {
+            return &input[first * inner..][..rows * inner];
+        }
+        room.clear();
+        let outer = self.lens.len() - 1;
+        let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer);
+        let mut row = first;
+        for i in (0..outer).rev() {
+            index[i] = row % self.lens[i];
+            row /= self.lens[i];
+        }
+        let mut at = self.start(first)[k];
+        for _ in 0..rows {
+            match steps[k] {
+                0 => room.resize(room.len() + inner, input[at]),
+                _ => room.extend_from_slice(&input[at..][..inner]),
+            }
+            for i in (0..outer).rev() {
+                index[i] += 1;
+                at += self.steps[i][k];
+                if index[i] < self.lens[i] {
+                    break;
+                }
+                at -= self.steps[i][k] * self.lens[i];
+                index[i] = 0;
+            }
+        }
+        room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gathered_rows_are_those_of_the_inputs() {
+        for (a, b, out) in [
+            (&[3, 4, 5][..], &[4, 1][..], &[3, 4, 5][..]),
+            (&[1, 4, 1], &[3, 1, 5], &[3, 4, 5]),
+            (&[2, 3, 2, 3], &[3, 1, 3], &[2, 3, 2, 3]),
+            (&[6, 1], &[6, 2], &[6, 2]),
+        ] {
+            let walk = Walk::new(a, b, out);
+            let (inner, _) = walk.inner();
+            let rows = out.iter().product::<usize>() / inner;
+            for (k, dims) in [a, b].into_iter().enumerate() {
+                let input: Vec<u16> = (0..dims.iter().product::<usize>() as u16).collect();
+                for (first, count) in [(0, rows), (1, rows - 1), (rows / 2, 1)] {
+                    let mut room = Block::new();
+                    let found = walk.gather(k, &input, (first, count), &mut room);
+                    let expected: Vec<u16> = (first * inner..(first + count) * inner)
+                        .map(|i| input[walk.at(i)[k]])
+                        .collect();
+                    assert_eq!(found, expected, "{a:?} {b:?} {k} {first}");
+                }
+            }
+        }
     }
 }

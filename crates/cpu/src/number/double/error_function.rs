@@ -1,0 +1,144 @@
+//! The error function and its complement.
+
+use super::exponential::exp;
+use super::polynomial::polynomial;
+
+/// Below this size the error function is computed, and from it on its complement.
+const NEAR: f64 = 0.84375;
+/// `erf(1)`, rounded to few digits.
+const AT_ONE: f64 = 8.450_629_115_104_675_292_97e-1;
+
+// The coefficients of numerators and denominators are those of fdlibm's s_erf.c.
+
+/// `(erf(x) - x) / x` for a size below [`NEAR`], of the square of `x`.
+#[inline(always)]
+fn near_zero(z: f64) -> f64 {
+    const TOP: [f64; 5] = [
+        1.283_791_670_955_125_585_61e-1,
+        -3.250_421_072_470_014_993_70e-1,
+        -2.848_174_957_559_851_047_66e-2,
+        -5.770_270_296_489_441_591_57e-3,
+        -2.376_301_665_665_016_260_84e-5,
+    ];
+    const BOTTOM: [f64; 6] = [
+        1.0,
+        3.979_172_239_591_553_528_19e-1,
+        6.502_224_998_876_729_444_85e-2,
+        5.081_306_281_875_765_627_76e-3,
+        1.324_947_380_043_216_445_26e-4,
+        -3.960_228_278_775_368_123_20e-6,
+    ];
+    polynomial(z, TOP) / polynomial(z, BOTTOM)
+}
+
+/// `erf(1 + s) - AT_ONE` for sizes up to 1.25.
+#[inline(always)]
+fn near_one(s: f64) -> f64 {
+    const TOP: [f64; 7] = [
+        -2.362_118_560_752_659_440_77e-3,
+        4.148_561_186_837_483_316_66e-1,
+        -3.722_078_760_357_013_238_47e-1,
+        3.183_466_199_011_617_536_74e-1,
+        -1.108_946_942_823_966_774_76e-1,
+        3.547_830_432_561_823_593_71e-2,
+        -2.166_375_594_868_790_843_00e-3,
+    ];
+    const BOTTOM: [f64; 7] = [
+        1.0,
+        1.064_208_804_008_442_282_86e-1,
+        5.403_979_177_021_710_489_37e-1,
+        7.182_865_441_419_626_628_68e-2,
+        1.261_712_198_087_616_421_12e-1,
+        1.363_708_391_202_905_073_62e-2,
+        1.198_449_984_679_910_741_70e-2,
+    ];
+    polynomial(s, TOP) / polynomial(s, BOTTOM)
+}
+
+/// The complement of the error function of a size from 1.25 on.
+#[inline(always)]
+fn far_complement(size: f64) -> f64 {
+    const MIDDLE_TOP: [f64; 8] = [
+        -9.864_944_034_847_148_227_05e-3,
+        -6.938_585_727_071_817_643_72e-1,
+        -1.055_862_622_532_329_098_14e1,
+        -6.237_533_245_032_600_603_96e1,
+        -1.623_966_694_625_734_703_55e2,
+        -1.846_050_929_067_110_359_94e2,
+        -8.128_743_550_630_659_342_46e1,
+        -9.814_329_344_169_145_485_92,
+    ];
+    const MIDDLE_BOTTOM: [f64; 9] = [
+        1.0,
+        1.965_127_166_743_925_712_92e1,
+        1.376_577_541_435_190_426_00e2,
+        4.345_658_774_752_292_288_21e2,
+        6.453_872_717_332_678_803_36e2,
+        4.290_081_400_275_678_333_86e2,
+        1.086_350_055_417_794_351_34e2,
+        6.570_249_770_319_281_701_35,
+        -6.042_441_521_485_809_874_38e-2,
+    ];
+    const FAR_TOP: [f64; 7] = [
+        -9.864_942_924_700_099_285_97e-3,
+        -7.992_832_376_805_230_065_74e-1,
+        -1.775_795_491_775_475_198_89e1,
+        -1.606_363_848_558_219_160_62e2,
+        -6.375_664_433_683_896_277_22e2,
+        -1.025_095_131_611_077_249_54e3,
+        -4.835_191_916_086_513_970_19e2,
+    ];
+    const FAR_BOTTOM: [f64; 8] = [
+        1.0,
+        3.033_806_074_348_245_829_24e1,
+        3.257_925_129_965_739_188_26e2,
+        1.536_729_586_084_436_959_94e3,
+        3.199_858_219_508_595_539_08e3,
+        2.553_050_406_433_164_425_83e3,
+        4.745_285_412_069_553_672_15e2,
+        -2.244_095_244_658_581_833_62e1,
+    ];
+    let s = 1.0 / (size * size);
+    let middle = polynomial(s, MIDDLE_TOP) / polynomial(s, MIDDLE_BOTTOM);
+    let far = polynomial(s, FAR_TOP) / polynomial(s, FAR_BOTTOM);
+    let ratio = if size < 1.0 / 0.35 { middle } else { far };
+    // The square of the upper digits is exact.
+    let upper = f64::from_bits(size.to_bits() & 0xffff_ffff_0000_0000);
+    let tail = (upper - size) * (upper + size) + ratio;
+    exp(-upper * upper - 0.5625) * exp(tail) / size
+}
+
+/// The complement for a size from [`NEAR`] on.
+#[inline(always)]
+fn complement(size: f64) -> f64 {
+    let near = 1.0 - AT_ONE - near_one(size - 1.0);
+    let far = far_complement(if size < 28.0 { size } else { 28.0 });
+    if size < 1.25 { near } else { far }
+}
+
+/// The error function.
+#[inline(always)]
+pub fn erf(x: f64) -> f64 {
+    let size = x.abs();
+    let near = x + x * near_zero(x * x);
+    let far = (1.0 - complement(size)).copysign(x);
+    let found = if size < NEAR { near } else { far };
+    if x.is_nan() { x } else { found }
+}
+
+/// 1 less the error function, without loss of digits.
+#[inline(always)]
+pub fn erfc(x: f64) -> f64 {
+    let size = x.abs();
+    let y = near_zero(x * x);
+    // From a quarter on, the result is below 3/4, and 1 - x would lose a digit.
+    let near = if x < 0.25 {
+        1.0 - (x + x * y)
+    } else {
+        0.5 - (x - 0.5 + x * y)
+    };
+    let far = complement(size);
+    let far = if x < 0.0 { 2.0 - far } else { far };
+    let found = if size < NEAR { near } else { far };
+    if x.is_nan() { x } else { found }
+}
