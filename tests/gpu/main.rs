@@ -9,6 +9,7 @@ mod faults;
 mod gpu_run;
 mod host_nodes;
 mod kernel_table;
+mod machine_code;
 mod nvrtc;
 mod own_op;
 mod random_graphs;
