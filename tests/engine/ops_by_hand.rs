@@ -375,3 +375,19 @@ fn print_v2_appends_to_a_file_of_the_session() {
     let error = session.run(outside, []).unwrap_err();
     assert!(error.to_string().contains("/etc/lines.txt"), "{error}");
 }
+
+#[test]
+fn a_pattern_with_a_comment_replaces_and_is_compiled_once_for_a_session() {
+    let g = Graph::new();
+    let texts = g.placeholder("texts", DType::String, [2]);
+    let pattern = g.constant(Tensor::strings(&[], &["(?x)a+ # letters"]).unwrap());
+    let rewrite = g.constant(Tensor::strings(&[], &["-"]).unwrap());
+    let node = g.op("RegexReplace").input(texts).input(pattern);
+    let replaced = node.input(rewrite).output();
+    let session = Session::new(&g).unwrap();
+    for (given, expected) in [(["baab", "c"], ["b-b", "c"]), (["a", "ada"], ["-", "-d-"])] {
+        let given = Tensor::strings(&[2], &given).unwrap();
+        let found: Tensor = session.run(replaced, [texts.feed(given)]).unwrap();
+        assert_eq!(found, Tensor::strings(&[2], &expected).unwrap());
+    }
+}

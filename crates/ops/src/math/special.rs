@@ -59,7 +59,11 @@ pub(crate) static ERFC: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| straight_line(p, double::erfc)).in_place(&[(0, 0)]),
+        cpu(|p| match p.dtype(0) {
+            DType::F64 => straight_line(p, double::erfc),
+            _ => straight_line(p, double::erfc_for_single),
+        })
+        .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };

@@ -10,9 +10,12 @@ const AT_ONE: f64 = 8.450_629_115_104_675_292_97e-1;
 
 // The coefficients of numerators and denominators are those of fdlibm's s_erf.c.
 
+/// A numerator and a denominator.
+type Ratio = [f64; 2];
+
 /// `(erf(x) - x) / x` for a size below [`NEAR`], of the square of `x`.
 #[inline(always)]
-fn near_zero(z: f64) -> f64 {
+fn near_zero(z: f64) -> Ratio {
     const TOP: [f64; 5] = [
         1.283_791_670_955_125_585_61e-1,
         -3.250_421_072_470_014_993_70e-1,
@@ -28,12 +31,12 @@ fn near_zero(z: f64) -> f64 {
         1.324_947_380_043_216_445_26e-4,
         -3.960_228_278_775_368_123_20e-6,
     ];
-    polynomial(z, TOP) / polynomial(z, BOTTOM)
+    [polynomial(z, TOP), polynomial(z, BOTTOM)]
 }
 
 /// `erf(1 + s) - AT_ONE` for sizes up to 1.25.
 #[inline(always)]
-fn near_one(s: f64) -> f64 {
+fn near_one(s: f64) -> Ratio {
     const TOP: [f64; 7] = [
         -2.362_118_560_752_659_440_77e-3,
         4.148_561_186_837_483_316_66e-1,
@@ -52,12 +55,12 @@ fn near_one(s: f64) -> f64 {
         1.363_708_391_202_905_073_62e-2,
         1.198_449_984_679_910_741_70e-2,
     ];
-    polynomial(s, TOP) / polynomial(s, BOTTOM)
+    [polynomial(s, TOP), polynomial(s, BOTTOM)]
 }
 
-/// The complement of the error function of a size from 1.25 on.
+/// The exponent of the complement of a size from 1.25 on, beside the square, by the square of its inverse.
 #[inline(always)]
-fn far_complement(size: f64) -> f64 {
+fn far(size: f64, s: f64) -> Ratio {
     const MIDDLE_TOP: [f64; 8] = [
         -9.864_944_034_847_148_227_05e-3,
         -6.938_585_727_071_817_643_72e-1,
@@ -98,47 +101,87 @@ fn far_complement(size: f64) -> f64 {
         4.745_285_412_069_553_672_15e2,
         -2.244_095_244_658_581_833_62e1,
     ];
-    let s = 1.0 / (size * size);
-    let middle = polynomial(s, MIDDLE_TOP) / polynomial(s, MIDDLE_BOTTOM);
-    let far = polynomial(s, FAR_TOP) / polynomial(s, FAR_BOTTOM);
-    let ratio = if size < 1.0 / 0.35 { middle } else { far };
-    // The square of the upper digits is exact.
-    let upper = f64::from_bits(size.to_bits() & 0xffff_ffff_0000_0000);
-    let tail = (upper - size) * (upper + size) + ratio;
-    exp(-upper * upper - 0.5625) * exp(tail) / size
+    let is_middle = size < 1.0 / 0.35;
+    let top = [polynomial(s, MIDDLE_TOP), polynomial(s, FAR_TOP)];
+    let bottom = [polynomial(s, MIDDLE_BOTTOM), polynomial(s, FAR_BOTTOM)];
+    [top, bottom].map(|[middle, far]| if is_middle { middle } else { far })
 }
 
-/// The complement for a size from [`NEAR`] on.
+/// The complement for a size from [`NEAR`] on, and `(erf(x) - x) / x` for one below: of each pair of polynomials one is
+/// divided, as divisions take longest.
 #[inline(always)]
-fn complement(size: f64) -> f64 {
-    let near = 1.0 - AT_ONE - near_one(size - 1.0);
-    let far = far_complement(if size < 28.0 { size } else { 28.0 });
-    if size < 1.25 { near } else { far }
+fn parts(x: f64) -> (f64, f64) {
+    let size = x.abs();
+    let bounded = if size < 28.0 { size } else { 28.0 };
+    let inverse = 1.0 / bounded;
+    let (zero, one) = (near_zero(x * x), near_one(size - 1.0));
+    let [top, bottom] = [0, 1].map(|i| {
+        let far = far(bounded, inverse * inverse)[i];
+        let at_least_near = if size < 1.25 { one[i] } else { far };
+        if size < NEAR { zero[i] } else { at_least_near }
+    });
+    let ratio = top / bottom;
+    // The square of the upper digits is exact.
+    let upper = f64::from_bits(bounded.to_bits() & 0xffff_ffff_0000_0000);
+    let tail = (upper - bounded) * (upper + bounded) + ratio;
+    let far = exp(-upper * upper - 0.5625) * exp(tail) * inverse;
+    let complement = if size < 1.25 {
+        1.0 - AT_ONE - ratio
+    } else {
+        far
+    };
+    (complement, ratio)
 }
 
 /// The error function.
 #[inline(always)]
 pub fn erf(x: f64) -> f64 {
-    let size = x.abs();
-    let near = x + x * near_zero(x * x);
-    let far = (1.0 - complement(size)).copysign(x);
-    let found = if size < NEAR { near } else { far };
+    let (complement, ratio) = parts(x);
+    let (near, far) = (x + x * ratio, (1.0 - complement).copysign(x));
+    let found = if x.abs() < NEAR { near } else { far };
     if x.is_nan() { x } else { found }
 }
 
 /// 1 less the error function, without loss of digits.
 #[inline(always)]
 pub fn erfc(x: f64) -> f64 {
-    let size = x.abs();
-    let y = near_zero(x * x);
+    let (complement, y) = parts(x);
     // From a quarter on, the result is below 3/4, and 1 - x would lose a digit.
     let near = if x < 0.25 {
         1.0 - (x + x * y)
     } else {
         0.5 - (x - 0.5 + x * y)
     };
-    let far = complement(size);
-    let far = if x < 0.0 { 2.0 - far } else { far };
-    let found = if size < NEAR { near } else { far };
+    let far = if x < 0.0 {
+        2.0 - complement
+    } else {
+        complement
+    };
+    let found = if x.abs() < NEAR { near } else { far };
     if x.is_nan() { x } else { found }
+}
+
+/// As [`erfc`], with a relative error of 1.2e-7: exact enough for `f32`, in a third of the time. The coefficients are those
+/// of Numerical Recipes.
+#[inline(always)]
+pub fn erfc_for_single(x: f64) -> f64 {
+    let size = x.abs();
+    let t = 1.0 / (1.0 + 0.5 * size);
+    let series = polynomial(
+        t,
+        [
+            -1.265_512_23,
+            1.000_023_68,
+            0.374_091_96,
+            0.096_784_18,
+            -0.186_288_06,
+            0.278_868_07,
+            -1.135_203_98,
+            1.488_515_87,
+            -0.822_152_23,
+            0.170_872_77,
+        ],
+    );
+    let found = t * exp(series - size * size);
+    if x < 0.0 { 2.0 - found } else { found }
 }

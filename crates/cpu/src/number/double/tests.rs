@@ -122,4 +122,12 @@ fn error_functions_match_the_library() {
     close("erf", erf, libm::erf, |_| true, 3.0);
     close("erfc", erfc, libm::erfc, |x| x < 26.0, 60.0);
     assert_eq!((erfc(40.0), erfc(-40.0)), (0.0, 2.0));
+    let near = 1.3e-7 / f64::EPSILON;
+    close(
+        "erfc_for_single",
+        erfc_for_single,
+        libm::erfc,
+        |x| x < 26.0,
+        near,
+    );
 }

@@ -1,7 +1,7 @@
 //! Matches and replacements of regular expressions over the strings of a tensor.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use regex::bytes::Regex;
 use thalweg_device::{KernelError, SharedObject, TensorCx};
@@ -14,8 +14,8 @@ const MAX_PATTERNS: usize = 32;
 /// A compiled pattern.
 struct Pattern {
     bytes: Regex,
-    /// The pattern between anchors.
-    whole: Regex,
+    /// The pattern between anchors, once it is asked for.
+    whole: OnceLock<Regex>,
     /// The pattern over text; `None` if it matches bytes that are no text.
     text: Option<regex::Regex>,
 }
@@ -23,11 +23,19 @@ struct Pattern {
 impl Pattern {
     fn compiled(pattern: &str) -> Result<Pattern, KernelError> {
         Ok(Pattern {
-            // Checks that the pattern is valid by itself, before it is put between anchors.
+            // It is valid by itself, before it is put between anchors.
             bytes: compile(pattern)?,
-            whole: compile(&format!(r"\A(?:{pattern})\z"))?,
+            whole: OnceLock::new(),
             text: regex::Regex::new(pattern).ok(),
         })
+    }
+
+    fn whole(&self) -> Result<&Regex, KernelError> {
+        if let Some(whole) = self.whole.get() {
+            return Ok(whole);
+        }
+        let new = compile(&format!(r"\A(?:{})\z", self.bytes.as_str()))?;
+        Ok(self.whole.get_or_init(|| new))
     }
 
     /// The pattern as the session keeps it: a step takes as long as its strings, and not as the compilation.
@@ -60,11 +68,12 @@ fn compile(pattern: &str) -> Result<Regex, KernelError> {
 /// `true` for each string that a pattern matches as a whole.
 pub(super) fn full_match(cx: &TensorCx<'_>, pattern: &str) -> Result<Vec<Tensor>, KernelError> {
     let pattern = Pattern::of(cx, pattern)?;
+    let whole = pattern.whole()?;
     let mut found = cx.zeros(DType::Bool, cx.tensor(0)?.dims())?;
     let mut stop = cx.stop_check();
     for (found, s) in found.as_mut_slice::<bool>()?.iter_mut().zip(cx.strings(0)?) {
         stop.tick()?;
-        *found = pattern.whole.is_match(s);
+        *found = whole.is_match(s);
     }
     Ok(vec![found])
 }

@@ -28,14 +28,16 @@ pub(crate) struct Conversion<W> {
 }
 
 impl<W: Compute> Conversion<W> {
-    /// Widens elements, which are given as bytes.
+    /// Widens elements, which are given as bytes: as many as both slices have.
     pub(crate) fn widen(&self, from: &[u8], to: &mut [W]) {
-        (self.widen)(self.isa, from, to);
+        let count = to.len().min(from.len() / self.size);
+        (self.widen)(self.isa, &from[..count * self.size], &mut to[..count]);
     }
 
-    /// Narrows elements to bytes; integers keep their low bits, floats are rounded.
+    /// Narrows elements to bytes, as many as both slices have; integers keep their low bits, floats are rounded.
     pub(crate) fn narrow(&self, from: &[W], to: &mut [u8]) {
-        (self.narrow)(self.isa, from, to);
+        let count = from.len().min(to.len() / self.size);
+        (self.narrow)(self.isa, &from[..count], &mut to[..count * self.size]);
     }
 
     /// Widens a block of elements, which are given as bytes.
@@ -245,6 +247,15 @@ mod tests {
             c.widen(bytes, &mut wide);
             c.narrow(&wide, bytemuck::cast_slice_mut(&mut back));
             assert_eq!(back, bits, "{dtype}");
+            // A part of a longer slice.
+            let part = wide.len() / 3;
+            let mut few = vec![W::zeroed(); part];
+            c.widen(bytes, &mut few);
+            assert_eq!(few, wide[..part], "{dtype}");
+            c.narrow(
+                &wide,
+                &mut bytemuck::cast_slice_mut(&mut back)[..part * c.size],
+            );
         }
         for &dtype in DType::COMPUTED {
             returns::<f32>(dtype);
