@@ -100,7 +100,10 @@ impl<T: Number> Vectorize for AnyAbove<'_, T> {
     #[inline(always)]
     fn run(self) -> bool {
         let least = self.1;
-        self.0.iter().fold(false, |any, &x| any | !(x <= least))
+        self.0.iter().fold(false, |any, &x| {
+            let stays_behind = x <= least;
+            any | !stays_behind
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Elementwise kernels with two inputs and broadcasting.
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 use thalweg_cpu::Isa;
 use thalweg_device::{InOut, KernelCx, KernelError, Operand, Prepare, Prepared};
@@ -30,8 +32,8 @@ fn erased_to<W: Compute, C: Element>(p: &Prepare<'_>, each: Box<dyn Binary<W, C>
         let (a, b, out) = (cx.input_bytes(0)?, cx.input_bytes(1)?, cx.output::<C>(0)?);
         if walk.has_short_rows() {
             over_short_rows(cx.cpu(), &walk, out, 1, &|rows, out| {
-                let [a, b] =
-                    [(0, a), (1, b)].map(|(k, input)| block_of_rows(c, &walk, k, input, rows));
+                let [a, b] = [(0, a), (1, b)]
+                    .map(|(k, input)| block_of_rows(c, &walk, k, input, rows.clone()));
                 each.run(isa, &a, &b, out);
             });
             return Ok(());
@@ -114,7 +116,7 @@ fn direct_to<T: Element, C: Element>(
     if walk.has_short_rows() {
         over_short_rows(cx.cpu(), walk, out, 1, &|rows, out| {
             let (mut left, mut right) = (Block::new(), Block::new());
-            let a = walk.gather(0, a, rows, &mut left);
+            let a = walk.gather(0, a, rows.clone(), &mut left);
             let b = walk.gather(1, b, rows, &mut right);
             each.run(isa, a, b, out);
         });
@@ -202,13 +204,13 @@ fn block_of<W: Compute>(
     one
 }
 
-/// Elements of input `k` for the rows from the first of `rows` on, as many as its second.
+/// Elements of input `k` for these rows.
 fn block_of_rows<W: Compute>(
     c: &Conversion<W>,
     walk: &Walk,
     k: usize,
     input: &[u8],
-    rows: (usize, usize),
+    rows: Range<usize>,
 ) -> Block<W> {
     match c.size {
         1 => block_of_items::<W, u8>(c, walk, k, input, rows),
@@ -223,7 +225,7 @@ fn block_of_items<W: Compute, T: Pod>(
     walk: &Walk,
     k: usize,
     input: &[u8],
-    rows: (usize, usize),
+    rows: Range<usize>,
 ) -> Block<W> {
     let mut room = Block::<T>::new();
     let items = walk.gather(k, bytemuck::cast_slice(input), rows, &mut room);
@@ -249,7 +251,7 @@ fn widened<W: Compute>(
         over_short_rows(cpu, walk, out, c.size, &|rows, out| {
             let of = |k: usize| match inputs[k] {
                 None => c.block(out),
-                Some(input) => block_of_rows(c, walk, k, input, rows),
+                Some(input) => block_of_rows(c, walk, k, input, rows.clone()),
             };
             let (mut a, b) = (of(0), of(1));
             each.in_first(isa, &mut a, &b);

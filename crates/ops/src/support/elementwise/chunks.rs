@@ -1,5 +1,7 @@
 //! Outputs of elementwise ops, in chunks for threads and in blocks on the stack.
 
+use std::ops::Range;
+
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{Cpu, Prepare, Prepared};
 use thalweg_tensor::Element;
@@ -44,19 +46,20 @@ pub(super) fn over_rows<T: Send>(
 }
 
 /// Splits an output, whose elements are `width` items of `out` each, into blocks of whole rows, which are short, and calls
-/// `body(first row and number of rows, block)`.
+/// `body(rows, block)`.
 pub(super) fn over_short_rows<T: Send>(
     cpu: &Cpu,
     walk: &Walk,
     out: &mut [T],
     width: usize,
-    body: &(dyn Fn((usize, usize), &mut [T]) + Sync),
+    body: &(dyn Fn(Range<usize>, &mut [T]) + Sync),
 ) {
     let row = walk.inner().0 * width;
     let (rows, block) = (CHUNK * width / row, BLOCK * width / row);
     for_chunks(cpu.pool(), out, rows * row, &|task, part| {
         for (i, out) in part.chunks_mut(block * row).enumerate() {
-            body((task * rows + i * block, out.len() / row), out);
+            let first = task * rows + i * block;
+            body(first..first + out.len() / row, out);
         }
     });
 }

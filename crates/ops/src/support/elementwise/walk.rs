@@ -1,5 +1,7 @@
 //! Strides of two inputs that are broadcast to an output.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::block::Block;
@@ -115,29 +117,28 @@ impl Walk {
         })
     }
 
-    /// Elements of input `k` for `rows` rows from row `first` on: those of the input itself where they lie in order, or
-    /// else copies in `room`.
+    /// Elements of input `k` for these rows: those of the input itself where they lie in order, or else copies in `room`.
     pub(super) fn gather<'a, T: Copy>(
         &self,
         k: usize,
         input: &'a [T],
-        (first, rows): (usize, usize),
+        rows: Range<usize>,
         room: &'a mut Block<T>,
     ) -> &'a [T] {
         let (inner, steps) = self.inner();
         if self.is_in_order(k) {
-            return &input[first * inner..][..rows * inner];
+            return &input[rows.start * inner..rows.end * inner];
         }
         room.clear();
         let outer = self.lens.len() - 1;
         let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer);
-        let mut row = first;
+        let mut row = rows.start;
         for i in (0..outer).rev() {
             index[i] = row % self.lens[i];
             row /= self.lens[i];
         }
-        let mut at = self.start(first)[k];
-        for _ in 0..rows {
+        let mut at = self.start(rows.start)[k];
+        for _ in rows {
             match steps[k] {
                 0 => room.resize(room.len() + inner, input[at]),
                 _ => room.extend_from_slice(&input[at..][..inner]),
@@ -175,7 +176,7 @@ mod tests {
                 let input: Vec<u16> = (0..dims.iter().product::<usize>() as u16).collect();
                 for (first, count) in [(0, rows), (1, rows - 1), (rows / 2, 1)] {
                     let mut room = Block::new();
-                    let found = walk.gather(k, &input, (first, count), &mut room);
+                    let found = walk.gather(k, &input, first..first + count, &mut room);
                     let expected: Vec<u16> = (first * inner..(first + count) * inner)
                         .map(|i| input[walk.at(i)[k]])
                         .collect();
