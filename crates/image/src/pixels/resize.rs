@@ -250,12 +250,29 @@ fn bicubic<T: Pixel>(image: Source<'_, T>, lines: Axis, columns: Axis, out: &mut
         for ((((at, &a), &b), &c), &d) in line.iter_mut().zip(a).zip(b).zip(c).zip(d) {
             *at = weighted(y.weights, [a, b, c, d].map(T::to_f32));
         }
-        for (out, x) in out.chunks_exact_mut(channels).zip(&columns) {
-            let [a, b, c, d] = x.pixels.map(|x| &line[x * channels..][..channels]);
-            for ((((out, &a), &b), &c), &d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-                *out = weighted(x.weights, [a, b, c, d]);
+        match channels {
+            1 => bicubic_columns::<1>(&line, &columns, out),
+            3 => bicubic_columns::<3>(&line, &columns, out),
+            4 => bicubic_columns::<4>(&line, &columns, out),
+            _ => {
+                for (out, x) in out.chunks_exact_mut(channels).zip(&columns) {
+                    let [a, b, c, d] = x.pixels.map(|x| &line[x * channels..][..channels]);
+                    for ((((out, &a), &b), &c), &d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                        *out = weighted(x.weights, [a, b, c, d]);
+                    }
+                }
             }
         }
+    }
+}
+
+/// Interpolates a line of pixels of so many channels between columns.
+fn bicubic_columns<const CHANNELS: usize>(line: &[f32], columns: &[Cubic], out: &mut [f32]) {
+    let (pixels, _) = line.as_chunks::<CHANNELS>();
+    let (out, _) = out.as_chunks_mut::<CHANNELS>();
+    for (out, x) in out.iter_mut().zip(columns) {
+        let near = x.pixels.map(|x| pixels[x]);
+        *out = std::array::from_fn(|k| weighted(x.weights, near.map(|pixel| pixel[k])));
     }
 }
 
