@@ -8,8 +8,8 @@ use thalweg_device::{KernelError, SharedObject, TensorCx};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, StringTensorBuilder, Tensor};
 
-/// Patterns that a session keeps compiled.
-const MAX_PATTERNS: usize = 32;
+/// Patterns that a session keeps compiled: each may take some ten MiB.
+const MAX_PATTERNS: usize = 4;
 
 /// A compiled pattern.
 struct Pattern {
