@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use regex::bytes::Regex;
+use regex::bytes::{Regex, RegexBuilder};
 use thalweg_device::{KernelError, SharedObject, TensorCx};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, StringTensorBuilder, Tensor};
 
-/// Patterns that a session keeps compiled: each may take some ten MiB.
-const MAX_PATTERNS: usize = 4;
+/// Patterns that a session keeps compiled, and the most bytes of each of their programs: larger ones are compiled anew.
+const MAX_PATTERNS: usize = 32;
+const MAX_KEPT_BYTES: usize = 256 << 10;
+/// The most bytes of a program, as the `regex` crate has it.
+const MAX_BYTES: usize = 10 << 20;
 
 /// A compiled pattern.
 struct Pattern {
@@ -21,12 +24,14 @@ struct Pattern {
 }
 
 impl Pattern {
-    fn compiled(pattern: &str) -> Result<Pattern, KernelError> {
+    fn compiled(pattern: &str, max_bytes: usize) -> Result<Pattern, KernelError> {
+        let mut text = regex::RegexBuilder::new(pattern);
         Ok(Pattern {
             // It is valid by itself, before it is put between anchors.
-            bytes: compile(pattern)?,
+            bytes: compile(pattern, max_bytes)?,
             whole: OnceLock::new(),
-            text: regex::Regex::new(pattern).ok(),
+            // About as large.
+            text: text.size_limit(MAX_BYTES).build().ok(),
         })
     }
 
@@ -34,7 +39,7 @@ impl Pattern {
         if let Some(whole) = self.whole.get() {
             return Ok(whole);
         }
-        let new = compile(&format!(r"\A(?:{})\z", self.bytes.as_str()))?;
+        let new = compile(&format!(r"\A(?:{})\z", self.bytes.as_str()), MAX_BYTES)?;
         Ok(self.whole.get_or_init(|| new))
     }
 
@@ -45,12 +50,15 @@ impl Pattern {
         let all = cx.environment().session_object("RegexPatterns", &mut make);
         let Some(all) = all.ok().and_then(|all| all.downcast::<Patterns>().ok()) else {
             // Outside of a session, as of a constant that is folded.
-            return Pattern::compiled(pattern).map(Arc::new);
+            return Pattern::compiled(pattern, MAX_BYTES).map(Arc::new);
         };
         if let Some(known) = all.lock().unpoisoned().get(pattern) {
             return Ok(known.clone());
         }
-        let new = Arc::new(Pattern::compiled(pattern)?);
+        let Ok(new) = Pattern::compiled(pattern, MAX_KEPT_BYTES).map(Arc::new) else {
+            // It is wrong, which the error says, or large.
+            return Pattern::compiled(pattern, MAX_BYTES).map(Arc::new);
+        };
         let mut all = all.lock().unpoisoned();
         if all.len() >= MAX_PATTERNS {
             all.clear();
@@ -60,9 +68,10 @@ impl Pattern {
     }
 }
 
-fn compile(pattern: &str) -> Result<Regex, KernelError> {
-    Regex::new(pattern)
-        .map_err(|e| KernelError::Invalid(format!("'{pattern}' is no regular expression: {e}")))
+fn compile(pattern: &str, max_bytes: usize) -> Result<Regex, KernelError> {
+    let mut builder = RegexBuilder::new(pattern);
+    let compiled = builder.size_limit(max_bytes).build();
+    compiled.map_err(|e| KernelError::Invalid(format!("'{pattern}' is no regular expression: {e}")))
 }
 
 /// `true` for each string that a pattern matches as a whole.

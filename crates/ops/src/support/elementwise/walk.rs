@@ -130,30 +130,80 @@ impl Walk {
             return &input[rows.start * inner..rows.end * inner];
         }
         room.clear();
-        let outer = self.lens.len() - 1;
-        let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer);
-        let mut row = rows.start;
-        for i in (0..outer).rev() {
-            index[i] = row % self.lens[i];
-            row /= self.lens[i];
-        }
-        let mut at = self.start(rows.start)[k];
-        for _ in rows {
-            match steps[k] {
-                0 => room.resize(room.len() + inner, input[at]),
-                _ => room.extend_from_slice(&input[at..][..inner]),
-            }
-            for i in (0..outer).rev() {
-                index[i] += 1;
-                at += self.steps[i][k];
-                if index[i] < self.lens[i] {
-                    break;
+        room.resize(rows.len() * inner, input[0]);
+        let starts = RowStarts::new(self, k, rows.start);
+        match (steps[k], inner) {
+            (0, _) => {
+                for (row, at) in room.chunks_exact_mut(inner).zip(starts) {
+                    row.iter_mut().for_each(|x| *x = input[at]);
                 }
-                at -= self.steps[i][k] * self.lens[i];
-                index[i] = 0;
+            }
+            (_, 2) => copy_rows::<_, 2>(input, starts, room),
+            (_, 3) => copy_rows::<_, 3>(input, starts, room),
+            (_, 4) => copy_rows::<_, 4>(input, starts, room),
+            _ => {
+                for (row, at) in room.chunks_exact_mut(inner).zip(starts) {
+                    row.copy_from_slice(&input[at..][..inner]);
+                }
             }
         }
         room
+    }
+}
+
+/// Copies rows of `N` elements, without a call for each.
+fn copy_rows<T: Copy, const N: usize>(input: &[T], starts: RowStarts<'_>, to: &mut [T]) {
+    let (rows, _) = to.as_chunks_mut::<N>();
+    for (row, at) in rows.iter_mut().zip(starts) {
+        if let Some(from) = input[at..].first_chunk::<N>() {
+            *row = *from;
+        }
+    }
+}
+
+/// Start positions of rows in an input, one after the other, without an end.
+struct RowStarts<'a> {
+    walk: &'a Walk,
+    input: usize,
+    /// The index of the next row in each outer dimension.
+    index: SmallVec<[usize; 6]>,
+    at: usize,
+}
+
+impl<'a> RowStarts<'a> {
+    fn new(walk: &'a Walk, input: usize, first: usize) -> RowStarts<'a> {
+        let outer = walk.lens.len() - 1;
+        let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer);
+        let mut row = first;
+        for i in (0..outer).rev() {
+            index[i] = row % walk.lens[i];
+            row /= walk.lens[i];
+        }
+        RowStarts {
+            walk,
+            input,
+            index,
+            at: walk.start(first)[input],
+        }
+    }
+}
+
+impl Iterator for RowStarts<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let at = self.at;
+        for i in (0..self.index.len()).rev() {
+            let step = self.walk.steps[i][self.input];
+            self.index[i] += 1;
+            self.at += step;
+            if self.index[i] < self.walk.lens[i] {
+                break;
+            }
+            self.at -= step * self.walk.lens[i];
+            self.index[i] = 0;
+        }
+        Some(at)
     }
 }
 
