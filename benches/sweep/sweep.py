@@ -40,7 +40,6 @@ import training
 
 tf = tf2.compat.v1
 FAMILIES = (elementwise, arrays, linear, convolution, rows, pictures, texts, training, loops)
-SHORTEST = 2e-5  # seconds: below, the time of a step is that of the runtimes
 SECONDS = 0.15
 MOST_STEPS = 3000
 

@@ -21,6 +21,10 @@ struct Gather<'a, T, const BACK: bool> {
     first: usize,
     from: &'a [T],
     filter: &'a [T],
+    /// Output channels of an input channel.
+    each: usize,
+    /// The input channel of each output channel.
+    sources: &'a [usize],
     to: &'a mut [T],
 }
 
@@ -65,12 +69,16 @@ fn gather<T: Float, const BACK: bool>(
         Layout::Nchw => columns,
     };
     let lines = (TASK_ELEMENTS / line).max(1);
+    let each = g.out_c / g.in_c;
+    let sources: Vec<usize> = (0..g.out_c).map(|channel| channel / each).collect();
     for_chunks(cpu.pool, to, lines * line, &|task, to| {
         cpu.isa.run_over::<T, _>(Gather::<T, BACK> {
             g,
             first: task * lines,
             from,
             filter,
+            each,
+            sources: &sources,
             to,
         });
     });
@@ -112,9 +120,9 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
     /// For the channel `c` of this image: its channels in the other, and in the filter, that it meets.
     #[inline(always)]
     fn meets(&self, c: usize) -> impl Iterator<Item = (usize, usize)> + use<T, BACK> {
-        let each = self.g.out_c / self.g.in_c.max(1);
+        let each = self.each;
         let (first, count) = if BACK { (c * each, each) } else { (c, 1) };
-        (first..first + count).map(move |m| (if BACK { m } else { m / each.max(1) }, m))
+        (first..first + count).map(move |m| (if BACK { m } else { m / each }, m))
     }
 
     /// The sums of `L` neighbours; `place` returns the start of lines and columns of the other image, neighbours there
@@ -154,8 +162,7 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
         first: usize,
         place: impl Fn(usize, usize) -> usize,
     ) -> [T::Wide; L] {
-        let each = self.g.out_c / self.g.in_c;
-        let sources: [usize; L] = std::array::from_fn(|l| (first + l) / each);
+        let each = self.each;
         let mut sums = [T::Wide::ZERO; L];
         for i in 0..rows.count {
             let (tap_y, y) = rows.get(i);
@@ -174,7 +181,9 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
                 } else {
                     let a: [T::Wide; L] = match each {
                         1 => lanes(self.from, pixel + first, 1),
-                        _ => sources.map(|source| self.from[pixel + source].widen()),
+                        _ => std::array::from_fn(|l| {
+                            self.from[pixel + self.sources[first + l]].widen()
+                        }),
                     };
                     let b: [T::Wide; L] = lanes(self.filter, tap + first, 1);
                     for l in 0..L {

@@ -2,8 +2,7 @@
 
 /// The sum of Chebyshev polynomials at `x / 2`, the highest first and half of the last, by Clenshaw's
 /// recurrence.
-#[inline(always)]
-fn chebyshev<const N: usize>(x: f64, coefficients: &[f64; N]) -> f64 {
+fn chebyshev(x: f64, coefficients: &[f64]) -> f64 {
     let (mut b0, mut b1, mut b2) = (0.0, 0.0, 0.0);
     for c in coefficients {
         (b2, b1) = (b1, b0);
@@ -12,20 +11,7 @@ fn chebyshev<const N: usize>(x: f64, coefficients: &[f64; N]) -> f64 {
     0.5 * (b0 - b2)
 }
 
-/// The one of two series that holds for a size: below 8, or above. Both are computed, so that loops are vectorised.
-#[inline(always)]
-fn scaled<const NEAR: usize, const FAR: usize>(
-    size: f64,
-    near: &[f64; NEAR],
-    far: &[f64; FAR],
-) -> f64 {
-    let near = chebyshev(0.5 * size - 2.0, near);
-    let far = chebyshev(32.0 / size - 2.0, far) / size.sqrt();
-    if size <= 8.0 { near } else { far }
-}
-
 /// The one of order 0, times `exp(-|x|)`.
-#[inline(always)]
 pub fn i0e(x: f64) -> f64 {
     const NEAR: [f64; 30] = [
         -4.415_341_646_479_339_5e-18,
@@ -86,11 +72,15 @@ pub fn i0e(x: f64) -> f64 {
         0.003_369_116_478_255_694_3,
         0.804_490_411_014_108_8,
     ];
-    scaled(x.abs(), &NEAR, &FAR)
+    let x = x.abs();
+    if x <= 8.0 {
+        chebyshev(0.5 * x - 2.0, &NEAR)
+    } else {
+        chebyshev(32.0 / x - 2.0, &FAR) / x.sqrt()
+    }
 }
 
 /// The one of order 1, times `exp(-|x|)`.
-#[inline(always)]
 pub fn i1e(x: f64) -> f64 {
     const NEAR: [f64; 29] = [
         2.777_914_112_761_046_4e-18,
@@ -151,6 +141,10 @@ pub fn i1e(x: f64) -> f64 {
         0.778_576_235_018_280_1,
     ];
     let size = x.abs();
-    let value = scaled(size, &NEAR, &FAR);
-    (if size <= 8.0 { size * value } else { value }).copysign(x)
+    let value = if size <= 8.0 {
+        size * chebyshev(0.5 * size - 2.0, &NEAR)
+    } else {
+        chebyshev(32.0 / size - 2.0, &FAR) / size.sqrt()
+    };
+    value.copysign(x)
 }

@@ -8,6 +8,8 @@
 //! assert!(call.unwrap_err().to_string().contains("'f'"));
 //! ```
 
+mod truth;
+
 use std::any::Any;
 use std::io::Write;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::error::KernelError;
 use crate::files::Files;
 use crate::ticket::Ticket;
 use crate::variable::Variable;
+pub use truth::is_true;
 
 /// An input of a node.
 #[derive(Clone, Copy)]
@@ -51,32 +54,6 @@ pub type Printer = Arc<dyn Fn(&str) + Send + Sync>;
 pub fn print_to_stderr(line: &str) {
     // `eprintln!` would panic where standard error is closed.
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
-}
-
-/// Returns the truth value of a tensor, as If and While take it: a scalar that is not zero, a string or a tensor that is
-/// not empty.
-///
-/// # Errors
-/// [`KernelError::DType`] for a handle.
-///
-/// ```
-/// use thalweg_device::is_true;
-/// use thalweg_tensor::Tensor;
-///
-/// assert!(is_true(&Tensor::scalar(0.5f32))?);
-/// assert!(!is_true(&Tensor::vector::<i32>(&[]))?);
-/// # Ok::<(), thalweg_device::KernelError>(())
-/// ```
-pub fn is_true(value: &Tensor) -> Result<bool, KernelError> {
-    if !value.dims().is_empty() {
-        return Ok(!value.is_empty());
-    }
-    if value.dtype() == DType::String {
-        return Ok(value.as_strings()?.first().is_some_and(|s| !s.is_empty()));
-    }
-    thalweg_tensor::dispatch!(value.dtype(), PLAIN, T => {
-        Ok(value.to_scalar::<T>()? != T::default())
-    }, else Err(KernelError::DType(value.dtype())))
 }
 
 /// The environment that a step offers to its kernels beside their arguments.

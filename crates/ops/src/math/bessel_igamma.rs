@@ -8,7 +8,7 @@ use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, binary_op, unary_op};
-use super::scalar_functions::{per_element_in_f64_2, straight_line};
+use super::scalar_functions::{per_element_in_f64, per_element_in_f64_2};
 use thalweg_cpu::special::{i0e, i1e, igamma, igamma_slope, igammac};
 
 /// Modified Bessel function of order 0, exponentially scaled.
@@ -25,7 +25,7 @@ pub(crate) static BESSEL_I0E: Op = Op {
             )]
         }),
     ),
-    kernels: &[cpu(|p| straight_line(p, i0e)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64(p, i0e)).in_place(&[(0, 0)])],
 };
 
 /// Numbers below it count as 0 in the gradient of BesselI1e. The slope differs from 1/2 by as much.
@@ -53,7 +53,7 @@ pub(crate) static BESSEL_I1E: Op = Op {
             smallvec![Some(g.grad() * select(half, slope))]
         }),
     ),
-    kernels: &[cpu(|p| straight_line(p, i1e)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64(p, i1e)).in_place(&[(0, 0)])],
 };
 
 const A_X: &[Arg] = &[arg("a", "T"), arg("x", "T")];

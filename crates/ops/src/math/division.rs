@@ -1,7 +1,7 @@
 //! RealDiv, Div, FloorDiv, FloorMod, TruncateDiv, TruncateMod, Mod.
 
 use smallvec::smallvec;
-use thalweg_cpu::Vectorize;
+use thalweg_cpu::number::double::ROUND;
 use thalweg_cpu::number::{Arithmetic, Float, Number, Wide};
 use thalweg_device::gpu::Launches;
 use thalweg_device::{Kernel, KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -11,7 +11,7 @@ use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT_OR_COMPLEX, NUMBER, REAL_OR_COMPLEX, binary_op, float_kernel_2};
-use crate::support::elementwise::{BLOCK, Compute, binary, computed};
+use crate::support::elementwise::{Any, BLOCK, Compute, binary, computed};
 use crate::support::gradient_nodes::conj;
 
 /// Gradients of `x / y`.
@@ -189,9 +189,6 @@ pub(crate) trait IntegerDivide: Number {
     fn power(self, exponent: Self) -> Self;
 }
 
-/// Adding this to a whole number puts it into the lowest bits.
-const WHOLE: f64 = 6_755_399_441_055_744.0;
-
 macro_rules! divide {
     ($($t:ty, $narrow:ty;)*) => {$(
         impl IntegerDivide for $t {
@@ -199,7 +196,7 @@ macro_rules! divide {
             fn narrow_to_f64(self) -> f64 { f64::from(self as $narrow) }
             #[inline(always)]
             fn from_whole(whole: f64) -> $t {
-                (whole + WHOLE).to_bits().wrapping_sub(WHOLE.to_bits()) as $t
+                (whole + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as $t
             }
             fn quotient(self, by: $t) -> $t {
                 if by == 0 { 0 } else { self.wrapping_div(by) }
@@ -321,7 +318,7 @@ fn find_first<T: Compute>(
     wrong: impl Fn(T) -> bool + Copy,
 ) -> Result<Option<usize>, KernelError> {
     let isa = cx.cpu().isa();
-    let first_of = |block: &[T]| match isa.run_up_to_avx2(AnyOf(block, wrong)) {
+    let first_of = |block: &[T]| match isa.run_up_to_avx2(Any(block, wrong)) {
         true => block.iter().position(|&y| wrong(y)),
         false => None,
     };
@@ -335,17 +332,6 @@ fn find_first<T: Compute>(
         None => cx.input::<T>(1)?.chunks(BLOCK).find_map(&mut found),
         Some(c) => c.blocks(cx.input_bytes(1)?).find_map(|block| found(&block)),
     })
-}
-
-/// `true` if a condition holds for an element; all are looked at.
-struct AnyOf<'a, T, F>(&'a [T], F);
-
-impl<T: Copy, F: Fn(T) -> bool> Vectorize for AnyOf<'_, T, F> {
-    type Out = bool;
-    #[inline(always)]
-    fn run(self) -> bool {
-        self.0.iter().fold(false, |any, &x| any | (self.1)(x))
-    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub use angles::{MAX_ANGLE, acos, asin, atan, atan2, cos, sin, tan};
 pub use error_function::{erf, erfc, erfc_for_single};
 pub use exponential::{exp, exp_m1, ln, ln_1p, tanh};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
+pub use polynomial::ROUND;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Polynomials, and the rounding of floats to integers.
 
 /// Adding this to a number below 2^51 rounds it to an integer, which then stands in the lowest bits.
-pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
+pub const ROUND: f64 = 6_755_399_441_055_744.0;
 
 /// The polynomial with these coefficients, the constant one first.
 #[inline(always)]

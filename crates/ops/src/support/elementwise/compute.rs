@@ -252,9 +252,15 @@ mod tests {
             let mut few = vec![W::zeroed(); part];
             c.widen(bytes, &mut few);
             assert_eq!(few, wide[..part], "{dtype}");
+            back.fill(0);
             c.narrow(
                 &wide,
                 &mut bytemuck::cast_slice_mut(&mut back)[..part * c.size],
+            );
+            assert_eq!(
+                bytemuck::cast_slice::<_, u8>(&back)[..part * c.size],
+                bytes[..part * c.size],
+                "{dtype}"
             );
         }
         for &dtype in DType::COMPUTED {

@@ -152,7 +152,7 @@ impl<A: Copy, B, F: Fn(A) -> B> Vectorize for Map<'_, A, B, F> {
 }
 
 /// `true` if a condition holds for an element; all are looked at.
-struct Any<'a, T, F>(&'a [T], F);
+pub(crate) struct Any<'a, T, F>(pub(crate) &'a [T], pub(crate) F);
 
 impl<T: Copy, F: Fn(T) -> bool> Vectorize for Any<'_, T, F> {
     type Out = bool;

@@ -16,5 +16,6 @@ pub(crate) use binary::{binary, binary_to};
 pub(crate) use block::BLOCK;
 pub(crate) use chunks::{CHUNK, copy_broadcast};
 pub(crate) use compute::{Compute, Conversion, computed, rounding};
+pub(crate) use loops::Any;
 pub(crate) use unary::{convert, unary, unary_with_exceptions};
 pub(crate) use walk::Walk;

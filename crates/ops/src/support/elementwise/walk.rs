@@ -132,32 +132,13 @@ impl Walk {
         room.clear();
         room.resize(rows.len() * inner, input[0]);
         let starts = RowStarts::new(self, k, rows.start);
-        match (steps[k], inner) {
-            (0, _) => {
-                for (row, at) in room.chunks_exact_mut(inner).zip(starts) {
-                    row.iter_mut().for_each(|x| *x = input[at]);
-                }
-            }
-            (_, 2) => copy_rows::<_, 2>(input, starts, room),
-            (_, 3) => copy_rows::<_, 3>(input, starts, room),
-            (_, 4) => copy_rows::<_, 4>(input, starts, room),
-            _ => {
-                for (row, at) in room.chunks_exact_mut(inner).zip(starts) {
-                    row.copy_from_slice(&input[at..][..inner]);
-                }
+        for (row, at) in room.chunks_exact_mut(inner).zip(starts) {
+            match steps[k] {
+                0 => row.fill(input[at]),
+                _ => row.copy_from_slice(&input[at..][..inner]),
             }
         }
         room
-    }
-}
-
-/// Copies rows of `N` elements, without a call for each.
-fn copy_rows<T: Copy, const N: usize>(input: &[T], starts: RowStarts<'_>, to: &mut [T]) {
-    let (rows, _) = to.as_chunks_mut::<N>();
-    for (row, at) in rows.iter_mut().zip(starts) {
-        if let Some(from) = input[at..].first_chunk::<N>() {
-            *row = *from;
-        }
     }
 }
 
