@@ -319,6 +319,36 @@ fn gradients_through_filters_as_wide_as_images_are_added_by_patches() {
 }
 
 #[test]
+fn a_folded_convolution_gives_the_same_numbers() {
+    let one = [1, 1];
+    for g in [
+        geometry(5, [30, 64, 1], [3, 64, 16], one, one, [0; 4]),
+        geometry(2, [17, 10, 3], [4, 10, 5], [2, 1], [2, 1], [1, 2, 0, 0]),
+        geometry(3, [9, 1, 7], [3, 1, 4], [1, 3], [1, 2], [1, 1, 0, 0]),
+        geometry(2, [20, 12, 2], [1, 12, 9], [3, 1], one, [0; 4]),
+    ] {
+        let folded = g.folded();
+        assert_ne!(folded, g);
+        let all = operands::<f64>(&g);
+        let [as_is, as_folded] = [g, folded].map(|g| run(Isa::detect(), 2, &g, &all));
+        assert!(as_is == as_folded, "{g:?}");
+        // Products at points round numbers of `f32`.
+        let all = operands::<f32>(&g);
+        let [as_is, as_folded] = [g, folded].map(|g| run(Isa::detect(), 2, &g, &all).concat());
+        let mut pairs = as_is.iter().zip(&as_folded);
+        assert!(pairs.all(|(a, b)| (a - b).abs() <= 2e-4), "{g:?}");
+    }
+    // A part of the width, zeros beside the image, and taps that are apart stay.
+    for g in [
+        geometry(1, [9, 8, 2], [3, 5, 2], [1, 4], one, [0; 4]),
+        geometry(1, [9, 8, 2], [3, 8, 2], [1, 9], one, [0, 0, 1, 0]),
+        geometry(1, [9, 8, 2], [3, 4, 2], one, [1, 2], [0; 4]),
+    ] {
+        assert_eq!(g.folded(), g);
+    }
+}
+
+#[test]
 fn the_number_of_threads_changes_no_bit() {
     let bits = |r: [Vec<f32>; 3]| r.map(|v| v.into_iter().map(f32::to_bits).collect::<Vec<_>>());
     for isa in Isa::available() {

@@ -77,6 +77,7 @@ fn shapes() -> impl Iterator<Item = Gemm> {
         (8, 521, 33),
         (2, 9, 5),
         (230, 17, 9),
+        (40, 33, 1),
         // Several blocks of the inner dimension, whose rows are near each other, and far apart: for a single tile, and for
         // many.
         (37, 137, 530),
@@ -274,7 +275,14 @@ fn an_empty_result_is_left_alone() {
 fn many_products_lie_apart_or_are_summed() {
     let flags = [(false, false), (true, false), (false, true), (true, true)];
     // Rows that are near each other, and far apart.
-    let sizes = [(35, 67, 170), (30, 530, 20), (530, 20, 30), (20, 17, 530)];
+    // An inner dimension of 1 is a product by lines.
+    let sizes = [
+        (35, 67, 170),
+        (30, 530, 20),
+        (530, 20, 30),
+        (20, 17, 530),
+        (300, 70, 1),
+    ];
     let cases = sizes.into_iter().flat_map(|s| flags.map(|f| (s, f)));
     for (((m, n, k), (transpose_a, transpose_b)), isa) in
         cases.flat_map(|c| Isa::available().map(move |isa| (c, isa)))
