@@ -30,12 +30,12 @@ pub(super) struct Measured {
     memory: Option<u64>,
 }
 
-/// Runs steps and measures each. The values that they fetch are dropped.
+/// Runs steps with batches of so many examples, and measures each. The values that they fetch are dropped.
 pub(super) fn measure(
     graph: &Graph,
     session: &Session,
     fetches: &impl Fetches,
-    feeds: &[Feed<'_>],
+    (feeds, batch): (&[Feed<'_>], Option<usize>),
     (steps, quiet): (u64, bool),
 ) -> Result<Measured, Failure> {
     let options = RunOptions::new();
@@ -61,13 +61,13 @@ pub(super) fn measure(
     latencies.sort_by(f64::total_cmp);
     Ok(Measured {
         latencies,
-        batch: None,
+        batch,
         memory: peak_memory(),
     })
 }
 
 /// The first dimension of all inputs that have one, where it is the same.
-fn batch<'a>(inputs: impl Iterator<Item = &'a Tensor>) -> Option<usize> {
+pub(super) fn batch<'a>(inputs: impl Iterator<Item = &'a Tensor>) -> Option<usize> {
     let mut sizes = inputs.filter_map(|t| t.dims().first().copied());
     let first = sizes.next()?;
     sizes.all(|n| n == first).then_some(first)
@@ -82,14 +82,6 @@ fn peak_memory() -> Option<u64> {
 }
 
 impl Measured {
-    /// With the examples in a step, which the inputs tell.
-    pub(super) fn of_inputs<'a>(self, inputs: impl Iterator<Item = &'a Tensor>) -> Measured {
-        Measured {
-            batch: batch(inputs),
-            ..self
-        }
-    }
-
     /// The latency that this share of the steps does not exceed, in milliseconds.
     fn percentile(&self, share: f64) -> f64 {
         let at = (share * self.latencies.len() as f64).ceil() as usize;

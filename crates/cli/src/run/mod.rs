@@ -139,23 +139,7 @@ fn max_tensor_bytes() -> usize {
 
 impl Run {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let nothing = self.fetches.is_empty() && self.targets.is_empty() && self.inits.is_empty();
-        if nothing && self.signature.is_none() {
-            return Err(
-                "nothing is asked for: name outputs with --fetch, nodes with --target or a --signature"
-                    .into(),
-            );
-        }
-        let keeps = self.signature.is_some() || !self.fetches.is_empty();
-        if keeps && self.out.is_none() && self.benchmark.is_none() {
-            return Err(
-                "fetched values need a file: give --out FILE.npz, or --benchmark N to drop them"
-                    .into(),
-            );
-        }
-        for file in [&self.out, &self.trace].into_iter().flatten() {
-            check_output_file(file)?;
-        }
+        self.check_flags()?;
         let graph = Graph::new();
         let mut loaded = self.model.load()?;
         self.restore.prepare(&mut loaded);
@@ -206,10 +190,12 @@ impl Run {
             None => Vec::new(),
         };
         if let Some(steps) = self.benchmark {
-            let measure =
-                || benchmark::measure(&graph, &session, &step, &feeds, (steps, self.json));
+            let feeds = (
+                &feeds[..],
+                benchmark::batch(inputs.iter().map(|(_, value)| value)),
+            );
+            let measure = || benchmark::measure(&graph, &session, &step, feeds, (steps, self.json));
             let measured = with_queue_runners(&session, &runners, measure)?;
-            let measured = measured.of_inputs(inputs.iter().map(|(_, value)| value));
             return match self.json {
                 true => output::line(measured.json()),
                 false => output::line(measured.text()),
@@ -282,6 +268,28 @@ impl Run {
             Some(profile) => output::text(&format!("\n{profile}")),
             None => Ok(()),
         }
+    }
+
+    /// Refuses flags that ask for nothing, or whose results could not be kept.
+    fn check_flags(&self) -> Result<(), Failure> {
+        let nothing = self.fetches.is_empty() && self.targets.is_empty() && self.inits.is_empty();
+        if nothing && self.signature.is_none() {
+            return Err(
+                "nothing is asked for: name outputs with --fetch, nodes with --target or a --signature"
+                    .into(),
+            );
+        }
+        let keeps = self.signature.is_some() || !self.fetches.is_empty();
+        if keeps && self.out.is_none() && self.benchmark.is_none() {
+            return Err(
+                "fetched values need a file: give --out FILE.npz, or --benchmark N to drop them"
+                    .into(),
+            );
+        }
+        for file in [&self.out, &self.trace].into_iter().flatten() {
+            check_output_file(file)?;
+        }
+        Ok(())
     }
 
     /// The values of inputs: arrays of files; for a benchmark, made-up ones for the signature's others.
