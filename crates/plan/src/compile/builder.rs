@@ -31,6 +31,9 @@ const SPARE_BYTES_PER_THREAD: usize = 1 << 20;
 pub(super) const MIN_SENT_BYTES: usize = 64 << 10;
 /// Number of bytes from which on values that a stack or the caller of a function keeps have tensors of their own.
 pub(super) const MIN_KEPT_BYTES: usize = 4 << 10;
+/// The least bytes of a result of the step that lies in a tensor of its own: smaller ones are copied into the tensor of the
+/// last step, which takes no memory.
+const MIN_FETCHED_BYTES: usize = 256 << 10;
 
 /// The reason that a variable's handle cannot be sent: it has no slot.
 const HANDLE_SENT: &str = "it sends the handle of a variable, which does not leave its device: send \
@@ -149,12 +152,14 @@ impl<'a> Builder<'a> {
         for &id in order {
             self.node(&graph, id, &uses)?;
         }
-        // The results of a function.
-        if !self.context.path.is_empty() {
-            for output in fetched {
-                if let Some(&slot) = self.slot_of.get(output) {
-                    self.own_tensor(slot, MIN_KEPT_BYTES);
-                }
+        // The results of a function, or of the step.
+        let min_bytes = match self.context.path.is_empty() {
+            true => MIN_FETCHED_BYTES,
+            false => MIN_KEPT_BYTES,
+        };
+        for output in fetched {
+            if let Some(&slot) = self.slot_of.get(output) {
+                self.own_tensor(slot, min_bytes);
             }
         }
         let mut waits: Vec<u32> = self.waits_for.iter().map(|w| w.len() as u32).collect();
