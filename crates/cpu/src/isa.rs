@@ -87,13 +87,13 @@ impl Isa {
         self.0
     }
 
-    /// Runs a loop over elements of `T`: as [`Isa::run`] where `T` is `f32` or `f64`; loops over wide integers are compiled
-    /// for the baseline and for AVX2, and those over other elements once, for every machine.
+    /// Runs a loop over elements of `T`: as [`Isa::run`] where `T` is `f32` or `f64`; loops over wide
+    /// integers, and `i32`, are compiled for the baseline and for AVX2, and those over other elements once, for every machine.
     #[inline(always)]
     pub fn run_over<T: Element, K: Vectorize>(self, kernel: K) -> K::Out {
         match const { T::DTYPE } {
             DType::F32 | DType::F64 => self.run(kernel),
-            DType::I64 | DType::U64 => self.run_up_to_avx2(kernel),
+            DType::I32 | DType::I64 | DType::U64 => self.run_up_to_avx2(kernel),
             _ => kernel.run(),
         }
     }
