@@ -4,7 +4,7 @@ use thalweg::ops::{DataFormat, NnOps, Padding};
 use thalweg::prelude::*;
 use thalweg::session::Feed;
 
-use super::fusion::{FORMATS, numbers, one_by_one};
+use super::fusion::{ACTIVATIONS, FORMATS, numbers, one_by_one};
 
 const NORMS: [&str; 3] = ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"];
 
@@ -125,6 +125,49 @@ fn inference_batch_norms_and_relu_fuse_into_convolutions() {
         let values = feeds(&l.inputs);
         assert_fused_matches(&what, &[l.norm[0]], &values, &ops);
         assert_fused_matches(&format!("{what}, relu"), &[l.norm[0].relu()], &values, &ops);
+    }
+}
+
+#[test]
+fn a_bias_or_a_batch_norm_and_an_activation_fuse_into_depthwise_convolutions() {
+    // Channels in whole groups and not, of one filter and of several, with strides.
+    let sizes = [
+        ([3, 9, 7, 37], 1, 1),
+        ([1, 8, 20, 5], 2, 2),
+        ([2, 6, 33, 4], 3, 1),
+    ];
+    for (format, (sizes, each, stride)) in FORMATS.into_iter().flat_map(|f| sizes.map(|s| (f, s))) {
+        let (g, channels) = (Graph::new(), sizes[3] * each);
+        let x = g.placeholder("x", DType::F32, Shape::known(&images(format, sizes)));
+        let f = g.placeholder("f", DType::F32, [3, 3, sizes[3], each]);
+        let moments = moments(&g, channels);
+        let strides = images(format, [1, stride, stride, 1])
+            .map(|n| n as i64)
+            .to_vec();
+        let conv = g.op("DepthwiseConv2dNative").input(x).input(f);
+        let conv = conv.attr("strides", strides).attr("padding", "SAME");
+        let conv = conv.attr("data_format", format).output();
+        let normed = norm(NORMS[2], conv, moments, format, false)[0];
+        let biased = conv.bias_add(moments[1], format);
+        let inputs: Vec<_> = [x, f].into_iter().chain(moments).collect();
+        let mut values = feeds(&inputs);
+        // Some results are above 6.
+        let all: Vec<f64> = numbers(&images(format, sizes), 0).to_vec().unwrap();
+        let all: Vec<f32> = all.into_iter().map(|x| 8.0 * x as f32).collect();
+        values[0] = x.feed(Tensor::new(&images(format, sizes), &all).unwrap());
+        let ops = [
+            ("_FusedDepthwiseConv2dNative", 1),
+            ("DepthwiseConv2dNative", 0),
+        ];
+        for (what, y) in [("bias", biased), ("norm", normed)] {
+            let what = format!("{format:?}, {sizes:?}, {each}, {what}");
+            assert_fused_matches(&what, &[y], &values, &ops);
+            for name in ACTIVATIONS {
+                let last = g.op(name).input(y).output();
+                let ops = [ops[0], ops[1], (name, 0)];
+                assert_fused_matches(&format!("{what}, {name}"), &[last], &values, &ops);
+            }
+        }
     }
 }
 

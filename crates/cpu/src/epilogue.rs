@@ -16,11 +16,13 @@ pub enum Activation {
     None,
     /// `max(x, 0)`; NaN stays.
     Relu,
+    /// `min(max(x, 0), 6)`; NaN stays.
+    Relu6,
 }
 
 impl Activation {
     /// All of them.
-    pub const ALL: &[Activation] = &[Activation::None, Activation::Relu];
+    pub const ALL: &[Activation] = &[Activation::None, Activation::Relu, Activation::Relu6];
 
     /// Applies the activation to a vector of any width: this is all there is of its arithmetic.
     ///
@@ -33,6 +35,10 @@ impl Activation {
             match self {
                 Activation::None => x,
                 Activation::Relu => x.at_least(V::zero()),
+                Activation::Relu6 => {
+                    let six = V::splat(V::Elem::from_f64(6.0));
+                    x.at_least(V::zero()).at_most(six)
+                }
             }
         }
     }
@@ -130,18 +136,28 @@ fn with_zeros<'r, T: Pod>(list: &[T], room: &'r mut [T]) -> &'r mut [T] {
     room
 }
 
-impl<T: Pod + Number> Epilogue<'_, T> {
+impl<T: Number> Epilogue<'_, T> {
     /// Applies the epilogue to an output of this channel.
     #[inline(always)]
-    pub(super) fn of(&self, channel: usize, mut y: T) -> T {
+    pub(super) fn of(&self, channel: usize, y: T) -> T {
+        let [y] = self.of_neighbours(channel, [y]);
+        y
+    }
+
+    /// Applies the epilogue to neighbours: outputs of the channels from `first` on.
+    #[inline(always)]
+    pub(super) fn of_neighbours<const L: usize>(&self, first: usize, y: [T; L]) -> [T; L] {
+        let mut y = y;
         if let Some(scale) = self.scale {
-            y = Arithmetic::mul(y, scale[channel]);
+            let scale = &scale[first..first + L];
+            y = std::array::from_fn(|l| Arithmetic::mul(y[l], scale[l]));
         }
         if let Some(bias) = self.bias {
-            y = Arithmetic::add(y, bias[channel]);
+            let bias = &bias[first..first + L];
+            y = std::array::from_fn(|l| Arithmetic::add(y[l], bias[l]));
         }
-        // SAFETY: a vector of a single lane needs no instructions.
-        let Lanes([y]) = unsafe { self.activation.apply(Lanes([y])) };
+        // SAFETY: a vector of plain lanes needs no instructions.
+        let Lanes(y) = unsafe { self.activation.apply(Lanes(y)) };
         y
     }
 
@@ -174,8 +190,9 @@ impl Activation {
     pub(crate) fn of(self, x: f64) -> f64 {
         match self {
             Activation::None => x,
-            Activation::Relu if x < 0.0 => 0.0,
-            Activation::Relu => x,
+            Activation::Relu | Activation::Relu6 if x < 0.0 => 0.0,
+            Activation::Relu6 if x > 6.0 => 6.0,
+            Activation::Relu | Activation::Relu6 => x,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::Vectorize;
 
 use super::super::conv::ConvGeometry;
 use super::super::scratch::for_chunks;
-use super::super::{Cpu, Layout};
+use super::super::{Cpu, Epilogue, Layout};
 use super::axis::{Axis, LANES, Taps, axes, lanes};
 use crate::number::{Arithmetic, Float};
 
@@ -25,15 +25,30 @@ struct Gather<'a, T, const BACK: bool> {
     each: usize,
     /// The input channel of each output channel.
     sources: &'a [usize],
+    epilogue: Epilogue<'a, T>,
     to: &'a mut [T],
 }
 
-/// The convolution of images `x` with a filter.
+/// The convolution of images `x` with a filter, and the epilogue of its outputs.
 ///
 /// # Panics
 /// Where a slice is not as long as `g` says.
-pub fn depthwise<T: Float>(cpu: Cpu<'_>, g: &ConvGeometry, x: &[T], filter: &[T], y: &mut [T]) {
-    gather::<T, false>(cpu, g, [g.out_h, g.out_w, g.out_c], x, filter, y);
+pub fn depthwise<T: Float>(
+    cpu: Cpu<'_>,
+    g: &ConvGeometry,
+    x: &[T],
+    filter: &[T],
+    epilogue: Epilogue<'_, T>,
+    y: &mut [T],
+) {
+    gather::<T, false>(
+        cpu,
+        g,
+        [g.out_h, g.out_w, g.out_c],
+        [x, filter],
+        epilogue,
+        y,
+    );
 }
 
 /// The gradient of the images.
@@ -47,22 +62,32 @@ pub fn depthwise_input_grad<T: Float>(
     dy: &[T],
     dx: &mut [T],
 ) {
-    gather::<T, true>(cpu, g, [g.in_h, g.in_w, g.in_c], dy, filter, dx);
+    let size = [g.in_h, g.in_w, g.in_c];
+    gather::<T, true>(cpu, g, size, [dy, filter], Epilogue::NONE, dx);
 }
 
 fn gather<T: Float, const BACK: bool>(
     cpu: Cpu<'_>,
     g: &ConvGeometry,
     [_, columns, channels]: Image,
-    from: &[T],
-    filter: &[T],
+    [from, filter]: [&[T]; 2],
+    epilogue: Epilogue<'_, T>,
     to: &mut [T],
 ) {
+    assert!(
+        epilogue.fits(channels),
+        "an epilogue of {channels} channels"
+    );
     if to.is_empty() {
         return;
     }
     if from.is_empty() || filter.is_empty() {
-        return to.fill(T::ZERO);
+        to.fill(T::ZERO);
+        let after = match g.layout {
+            Layout::Nhwc => 1,
+            Layout::Nchw => g.out_h * g.out_w,
+        };
+        return epilogue.apply(cpu, channels, after, to);
     }
     let line = match g.layout {
         Layout::Nhwc => columns * channels,
@@ -79,6 +104,7 @@ fn gather<T: Float, const BACK: bool>(
             filter,
             each,
             sources: &sources,
+            epilogue,
             to,
         });
     });
@@ -206,7 +232,8 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
     ) -> &'t mut [T] {
         let (groups, rest) = to.as_chunks_mut::<L>();
         for to in groups {
-            *to = self.channel_sums::<L>(taps, *first, place).map(T::narrow);
+            let sums = self.channel_sums::<L>(taps, *first, place).map(T::narrow);
+            *to = self.epilogue.of_neighbours(*first, sums);
             *first += L;
         }
         rest
@@ -251,12 +278,12 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
                 if together {
                     let sums = self.sums::<LANES>(taps, channel, place, step);
                     for (to, sum) in to[x..x + LANES].iter_mut().zip(sums) {
-                        *to = T::narrow(sum);
+                        *to = self.epilogue.of(channel, T::narrow(sum));
                     }
                     x += LANES;
                 } else {
                     let [sum] = self.sums::<1>(taps, channel, place, 1);
-                    to[x] = T::narrow(sum);
+                    to[x] = self.epilogue.of(channel, T::narrow(sum));
                     x += 1;
                 }
             }

@@ -6,7 +6,7 @@
 //! ```
 //! use thalweg_cpu::conv::ConvGeometry;
 //! use thalweg_cpu::depthwise::depthwise;
-//! use thalweg_cpu::{Cpu, Isa, Layout, ThreadPool};
+//! use thalweg_cpu::{Cpu, Epilogue, Isa, Layout, ThreadPool};
 //!
 //! let pool = ThreadPool::new(1);
 //! let cpu = Cpu { pool: &pool, isa: Isa::detect() };
@@ -19,7 +19,7 @@
 //! };
 //! let image = [1.0f32, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0];
 //! let (filters, mut y) = ([1.0f32; 8], [0.0; 2]);
-//! depthwise(cpu, &g, &image, &filters, &mut y);
+//! depthwise(cpu, &g, &image, &filters, Epilogue::NONE, &mut y);
 //! assert_eq!(y, [10.0, 100.0]);
 //! ```
 

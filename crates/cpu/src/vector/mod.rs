@@ -12,7 +12,7 @@ use crate::number::{Arithmetic, Number};
 /// need no alignment. Implementations are `#[inline(always)]`, so that they become code of a caller that is compiled for
 /// those instructions.
 pub(super) trait Vector: Copy {
-    type Elem: Copy;
+    type Elem: Number;
     const LANES: usize;
 
     unsafe fn zero() -> Self;
@@ -29,6 +29,8 @@ pub(super) trait Vector: Copy {
     unsafe fn prefetch(_address: *const Self::Elem) {}
     /// `floor` where the number is below it; keeps NaN.
     unsafe fn at_least(self, floor: Self) -> Self;
+    /// `ceiling` where the number is above it; keeps NaN.
+    unsafe fn at_most(self, ceiling: Self) -> Self;
     /// `self * factor + term`, fused where the instructions are.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
 }
@@ -92,6 +94,16 @@ impl<T: Number, const N: usize> Vector for Lanes<T, N> {
         Lanes(std::array::from_fn(|i| {
             if self.0[i] < floor.0[i] {
                 floor.0[i]
+            } else {
+                self.0[i]
+            }
+        }))
+    }
+    #[inline(always)]
+    unsafe fn at_most(self, ceiling: Self) -> Self {
+        Lanes(std::array::from_fn(|i| {
+            if self.0[i] > ceiling.0[i] {
+                ceiling.0[i]
             } else {
                 self.0[i]
             }

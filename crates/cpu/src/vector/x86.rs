@@ -53,6 +53,11 @@ impl Vector for __m512 {
         unsafe { _mm512_max_ps(floor, self) }
     }
     #[inline(always)]
+    unsafe fn at_most(self, ceiling: Self) -> Self {
+        // The second operand is the result when one is NaN.
+        unsafe { _mm512_min_ps(ceiling, self) }
+    }
+    #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
         unsafe { _mm512_fmadd_ps(self, factor, term) }
     }
@@ -103,6 +108,11 @@ impl Vector for __m512d {
     unsafe fn at_least(self, floor: Self) -> Self {
         // The second operand is the result when one is NaN.
         unsafe { _mm512_max_pd(floor, self) }
+    }
+    #[inline(always)]
+    unsafe fn at_most(self, ceiling: Self) -> Self {
+        // The second operand is the result when one is NaN.
+        unsafe { _mm512_min_pd(ceiling, self) }
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
@@ -157,6 +167,11 @@ impl Vector for __m256 {
         unsafe { _mm256_max_ps(floor, self) }
     }
     #[inline(always)]
+    unsafe fn at_most(self, ceiling: Self) -> Self {
+        // The second operand is the result when one is NaN.
+        unsafe { _mm256_min_ps(ceiling, self) }
+    }
+    #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
         unsafe { _mm256_fmadd_ps(self, factor, term) }
     }
@@ -207,6 +222,11 @@ impl Vector for __m256d {
     unsafe fn at_least(self, floor: Self) -> Self {
         // The second operand is the result when one is NaN.
         unsafe { _mm256_max_pd(floor, self) }
+    }
+    #[inline(always)]
+    unsafe fn at_most(self, ceiling: Self) -> Self {
+        // The second operand is the result when one is NaN.
+        unsafe { _mm256_min_pd(ceiling, self) }
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {

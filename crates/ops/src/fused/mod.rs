@@ -27,7 +27,8 @@ use thalweg_graph::{Attr, Node};
 
 pub use crate::linalg::FUSED_MAT_MUL;
 pub use crate::nn::{
-    FUSED_BATCH_NORM_EX, FUSED_CONV_2D, MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARGMAX,
+    FUSED_BATCH_NORM_EX, FUSED_CONV_2D, FUSED_DEPTHWISE_CONV_2D, MAX_POOL_GRAD_STORED_ARGMAX,
+    MAX_POOL_STORE_ARGMAX,
 };
 pub use crate::support::epilogue::{DTYPES, FUSED_OPS, FusedOps};
 
@@ -35,6 +36,7 @@ pub use crate::support::epilogue::{DTYPES, FUSED_OPS, FusedOps};
 pub(crate) const OPS: &[&Op] = &[
     &FUSED_MAT_MUL,
     &FUSED_CONV_2D,
+    &FUSED_DEPTHWISE_CONV_2D,
     &FUSED_BATCH_NORM_EX,
     &MAX_POOL_STORE_ARGMAX,
     &MAX_POOL_GRAD_STORED_ARGMAX,

@@ -1,4 +1,5 @@
-//! DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropInput, DepthwiseConv2dNativeBackpropFilter.
+//! DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropInput, DepthwiseConv2dNativeBackpropFilter, and a fused op with an
+//! epilogue.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -11,7 +12,9 @@ use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::support::constants::shape_of;
 use crate::support::cpu::slice_cpu;
+use crate::support::epilogue::{ARGS, DTYPES, EPSILON, FUSED_OPS, FusedOps, NUM_ARGS};
 use crate::support::widened::widened;
+use thalweg_cpu::Scratch;
 use thalweg_cpu::conv::ConvGeometry;
 use thalweg_cpu::depthwise::{
     depthwise, depthwise_filter_grad, depthwise_filter_grad_scratch, depthwise_input_grad,
@@ -108,23 +111,62 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        cpu(|p| {
-            let g = lengths(p, p.dims(0), p.dims(1))?;
-            let run = widened(p, &[0, 1], &[0], &|p| {
-                dispatch!(p.dtype(0), [F32 F64], T => Ok(Prepared::new(0, move |cx| {
-            let (x, w, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
-            depthwise(slice_cpu(cx.cpu()), &g, x, w, y);
-            Ok(())
-        })), else Err(KernelError::DType(p.dtype(0))))
-            })?;
-            Ok(run.with_cost(cost(&g)))
-        }),
+        cpu(|p| widened(p, &[0, 1], &[0], &|p| convolution(p, FusedOps::NONE))),
         gpu(|p| {
             let g = lengths(p, p.dims(0), p.dims(1))?;
             Ok(crate::gpu::depthwise(p, &g, [0, 1]))
         }),
     ],
 };
+
+/// Convolution of each channel with its own filters, followed by a bias or a batch normalization of each output channel,
+/// and an epilogue. Created by the planner.
+pub static FUSED_DEPTHWISE_CONV_2D: Op = Op {
+    def: OpDef {
+        name: "_FusedDepthwiseConv2dNative",
+        summary: "The convolution of each channel with filters of its own, then a bias or a batch normalization of each channel, and an epilogue.",
+        inputs: &[arg("input", "T"), arg("filter", "T"), ARGS],
+        attrs: &[
+            type_attr("T", DTYPES),
+            ATTRS[1],
+            ATTRS[2],
+            ATTRS[3],
+            ATTRS[4],
+            ATTRS[5],
+            NUM_ARGS,
+            FUSED_OPS,
+            EPSILON,
+        ],
+        gradient: Gradient::None,
+        ..DEPTHWISE_CONV_2D_NATIVE.def
+    },
+    kernels: &[cpu(|p| convolution(p, FusedOps::parse(&p.node.attrs)?))],
+};
+
+/// Kernel of a convolution with its epilogue.
+fn convolution(p: &Prepare<'_>, ops: FusedOps) -> Result<Prepared, KernelError> {
+    let g = lengths(p, p.dims(0), p.dims(1))?;
+    let run = dispatch!(p.dtype(0), [F32 F64], T => {
+        let room = ops.room(g.out_c);
+        let scratch = match room {
+            0 => 0,
+            room => Scratch::bytes::<T>(room),
+        };
+        Prepared::new(0, move |cx| {
+            let (x, w, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
+            let mut scratch = Scratch::new(cx.scratch::<u8>(scratch)?);
+            let numbers = match room {
+                0 => &mut [],
+                room => scratch.take::<T>(room),
+            };
+            let epilogue = ops.epilogue::<T>(cx, numbers)?;
+            depthwise(slice_cpu(cx.cpu()), &g, x, w, epilogue, y);
+            Ok(())
+        })
+        .with_scratch(scratch)
+    }, else return Err(KernelError::DType(p.dtype(0))));
+    Ok(run.with_cost(cost(&g)))
+}
 
 /// Gradient of a depthwise convolution with respect to its images.
 pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT: Op = Op {

@@ -8,7 +8,7 @@ use thalweg_graph::op::{Arg, AttrDef, arg, count_attr, float_attr, list_attr};
 use thalweg_graph::{Attr, AttrKind, Attrs};
 use thalweg_tensor::{DType, Element};
 
-/// Dtypes of GEMMs and convolutions with an epilogue.
+/// Dtypes of nodes with an epilogue.
 pub const DTYPES: &[DType] = &[DType::F32, DType::F64];
 
 /// Attribute with the ops of the epilogue, in order, as in TensorFlow's fused nodes.
@@ -33,7 +33,8 @@ const BATCH_NORM: &str = "FusedBatchNorm";
 const FIRST: usize = 2;
 
 /// Ops that may follow the bias or the batch normalization, with their functions.
-const ACTIVATIONS: &[(&str, Activation)] = &[("Relu", Activation::Relu)];
+const ACTIVATIONS: &[(&str, Activation)] =
+    &[("Relu", Activation::Relu), ("Relu6", Activation::Relu6)];
 
 /// First op of the epilogue, which works on each channel.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,14 +4,18 @@ use smallvec::SmallVec;
 use thalweg_graph::{Node, NodeId, OutputId};
 
 use thalweg_ops::DataFormat;
-use thalweg_ops::fused::{DTYPES, FUSED_CONV_2D, FUSED_MAT_MUL, FusedOps, MEMBERS};
+use thalweg_ops::fused::{
+    DTYPES, FUSED_CONV_2D, FUSED_DEPTHWISE_CONV_2D, FUSED_MAT_MUL, FusedOps, MEMBERS,
+};
 use thalweg_tensor::DType;
 
 use super::replacement::Replacement;
 use super::rewriter::Rewriter;
 
+/// Convolutions that can have an epilogue.
+const CONVOLUTIONS: &[&str] = &["Conv2D", "DepthwiseConv2dNative"];
 /// Ops that can have an epilogue.
-const PRODUCERS: &[&str] = &["MatMul", "Conv2D"];
+const PRODUCERS: &[&str] = &["MatMul", "Conv2D", "DepthwiseConv2dNative"];
 /// Adds a bias to its first input.
 const BIAS: &[&str] = &["BiasAdd", "BiasAddV1"];
 /// Adds two inputs, of which one may be a bias.
@@ -59,7 +63,7 @@ pub(super) fn with_batch_norm(graph: &Rewriter<'_>, id: NodeId) -> Option<Replac
 /// images are used.
 fn normalized(graph: &Rewriter<'_>, norm: NodeId) -> Option<(NodeId, FusedOps)> {
     let node = graph.node(norm)?;
-    let conv = graph.only_for(norm, 0, &["Conv2D"])?;
+    let conv = graph.only_for(norm, 0, CONVOLUTIONS)?;
     let made = graph.node(conv)?;
     let channel = DataFormat::of(&made.attrs).channel(4);
     let channels = *graph.dims(node.inputs[0])?.get(channel)?;
@@ -90,9 +94,9 @@ fn biased(graph: &Rewriter<'_>, sum: NodeId) -> Option<(NodeId, OutputId)> {
         let fact = &made.outputs[0];
         let dims = fact.shape.to_dims()?;
         let format = DataFormat::of(&made.attrs);
-        let channel = match made.op.name {
-            "Conv2D" => format.channel(4),
-            _ => 1,
+        let channel = match CONVOLUTIONS.contains(&made.op.name) {
+            true => format.channel(4),
+            false => 1,
         };
         let along = match node.op.name {
             // Of a matrix, both formats name the columns.
@@ -119,6 +123,7 @@ fn replacement(
     let (made, end) = (graph.node(producer)?, graph.node(last)?);
     let op = match made.op.name {
         "Conv2D" => &FUSED_CONV_2D.def,
+        "DepthwiseConv2dNative" => &FUSED_DEPTHWISE_CONV_2D.def,
         _ => &FUSED_MAT_MUL.def,
     };
     let mut attrs = made.attrs.clone();

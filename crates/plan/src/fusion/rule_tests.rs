@@ -68,6 +68,16 @@ fn conv(g: &Graph, format: DataFormat) -> Output<'_> {
     x.conv2d(f32(g, "w", &[3, 3, 3, 6]), [1, 1], Padding::Same, format)
 }
 
+/// A depthwise convolution of 3 channels to 6.
+fn depthwise(g: &Graph) -> Output<'_> {
+    let node = g
+        .op("DepthwiseConv2dNative")
+        .input(f32(g, "x", &[2, 6, 6, 3]));
+    let node = node.input(f32(g, "w", &[3, 3, 3, 2]));
+    let node = node.attr("strides", vec![1i64; 4]).attr("padding", "SAME");
+    node.output()
+}
+
 #[test]
 fn a_bias_and_an_activation_behind_a_product_become_its_epilogue() {
     check(&[
@@ -79,6 +89,14 @@ fn a_bias_and_an_activation_behind_a_product_become_its_epilogue() {
         (
             "a sum is a bias on either side",
             |g| vec![f32(g, "c", &[3]) + product(g)],
+            &["_FusedMatMul"],
+        ),
+        (
+            "bias and Relu6",
+            |g| {
+                let sum = product(g).bias_add(f32(g, "c", &[3]), NHWC);
+                vec![g.op("Relu6").input(sum).output()]
+            },
             &["_FusedMatMul"],
         ),
         (
@@ -201,6 +219,19 @@ fn a_batch_normalization_by_given_moments_becomes_the_epilogue_of_a_convolution(
             "without",
             |g| vec![norm(conv(g, NCHW), 6, NCHW, false)[0]],
             &["_FusedConv2D"],
+        ),
+        (
+            "of a depthwise convolution, with a Relu6",
+            |g| {
+                let y = norm(depthwise(g), 6, NHWC, false)[0];
+                vec![g.op("Relu6").input(y).output()]
+            },
+            &["_FusedDepthwiseConv2dNative"],
+        ),
+        (
+            "a bias of a depthwise convolution",
+            |g| vec![depthwise(g).bias_add(f32(g, "c", &[6]), NHWC)],
+            &["_FusedDepthwiseConv2dNative"],
         ),
         (
             "by the moments of the batch",
