@@ -85,7 +85,7 @@ pub fn infer(
     Ok(infer.outputs)
 }
 
-/// The index of the input that a node's only output equals; see [`OpDef::same_as`].
+/// The index of the input that a node's first output equals; see [`OpDef::same_as`].
 pub fn same_as(op: &'static OpDef, inputs: &[Fact], attrs: &Attrs) -> Option<usize> {
     (op.same_as)(&Infer {
         op,

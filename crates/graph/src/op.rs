@@ -59,8 +59,8 @@ pub struct OpDef {
     pub gradient: Gradient,
     /// Its side effect.
     pub effect: Effect,
-    /// The index of the input that the only output equals, if it equals one (a sum over no axis):
-    /// such a node is removed from the graph that runs.
+    /// The index of the input that the first output equals, if it equals one (a sum over no axis);
+    /// further outputs equal the inputs behind it. Such a node is removed from the graph that runs.
     pub same_as: fn(&Infer<'_>) -> Option<usize>,
     /// For an op that takes or makes references: the op on handles that a session runs in its
     /// place. It has the same inputs in the same order, with handles for references, and the same

@@ -246,6 +246,31 @@ fn a_node_that_equals_its_input_is_left_out_unless_it_waits() {
 }
 
 #[test]
+fn a_node_whose_outputs_equal_its_inputs_stays_only_for_those_that_wait_for_it() {
+    let g = graph();
+    let (x, y) = (placeholder(&g, "x", []), placeholder(&g, "y", []));
+    let (a, b) = (add(x, x, "a"), add(y, y, "b"));
+    let both = g.op("IdentityN").inputs([a, b]).name("both").build();
+    let z = add(both.output(1), both.output(1), "z");
+    let feeds: [(Output<'_>, &[usize]); 2] = [(x, &[]), (y, &[])];
+    let s = run(&g, &feeds, &[z], &[]);
+    let names = nodes(&s);
+    assert!(
+        names.contains(&"z = AddV2(b:0, b:0)".to_owned()),
+        "{names:?}"
+    );
+    assert!(names.iter().all(|n| !n.starts_with("both")), "{names:?}");
+    // Waiting for it is waiting for both inputs.
+    let late = g.control_dependencies([both], || g.op("Twice").input(x).name("late").build());
+    let s = run(&g, &feeds, &[late.output(0)], &[both.id()]);
+    let names = nodes(&s);
+    assert!(
+        names.contains(&"both = IdentityN(a:0, b:0)".to_owned()),
+        "{names:?}"
+    );
+}
+
+#[test]
 fn a_constant_keeps_what_it_waits_for() {
     let g = graph();
     let random = g.op("Random").name("random").build();

@@ -310,13 +310,15 @@ impl Simplifier<'_> {
             && controls.is_empty()
             && let Some(i) = same_as(node.op, &facts, &attrs)
         {
-            self.nodes.insert(old, inputs[i].node);
-            let output = OutputId {
-                node: old,
-                index: 0,
-            };
-            self.values.entry(output).or_insert(inputs[i]);
-            return Ok(());
+            for (index, &input) in (0..node.outputs.len() as u32).zip(&inputs[i..]) {
+                let output = OutputId { node: old, index };
+                self.values.entry(output).or_insert(input);
+            }
+            if node.outputs.len() == 1 {
+                self.nodes.insert(old, inputs[i].node);
+                return Ok(());
+            }
+            // It stays where another node waits for it, and so for all of its inputs.
         }
         let ordered = inputs.iter().map(|i| i.node);
         let ordered = ordered.filter(|n| self.is_ordered(*n));

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 use thalweg_graph::op::{
-    Effect, Gradient, arg, arg_of, attr, count_attr, float_attr, int_attr, type_attr,
+    Effect, Gradient, arg, arg_of, args_of, attr, count_attr, float_attr, int_attr, type_attr,
+    types_attr,
 };
 use thalweg_graph::{AttrKind, Graph, InferError, Node, OpDef, Output, Registry};
 use thalweg_tensor::{DType, Shape, Tensor};
@@ -52,6 +53,19 @@ pub static IDENTITY: OpDef = OpDef {
         Ok(())
     },
     gradient: Gradient::Rule(|g| smallvec![Some(g.grad())]),
+    same_as: |_| Some(0),
+    ..OpDef::EMPTY
+};
+
+pub static IDENTITY_N: OpDef = OpDef {
+    name: "IdentityN",
+    inputs: &[args_of("input", "T")],
+    outputs: &[args_of("output", "T")],
+    attrs: &[types_attr("T")],
+    shape: |cx| {
+        (0..cx.inputs()).for_each(|i| cx.set(i, cx.shape(i).clone()));
+        Ok(())
+    },
     same_as: |_| Some(0),
     ..OpDef::EMPTY
 };
@@ -169,6 +183,7 @@ pub fn graph() -> Graph {
         &CONST,
         &PLACEHOLDER,
         &IDENTITY,
+        &IDENTITY_N,
         &ADD,
         &TWICE,
         &RANDOM,
