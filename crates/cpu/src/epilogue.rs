@@ -3,7 +3,7 @@
 use std::slice::SliceIndex;
 
 use super::Cpu;
-use super::number::{Arithmetic, Number};
+use super::number::Number;
 use super::scratch::for_chunks;
 use super::vector::{Lanes, Vector};
 use bytemuck::Pod;
@@ -140,25 +140,42 @@ impl<T: Number> Epilogue<'_, T> {
     /// Applies the epilogue to an output of this channel.
     #[inline(always)]
     pub(super) fn of(&self, channel: usize, y: T) -> T {
-        let [y] = self.of_neighbours(channel, [y]);
+        // SAFETY: a vector of a single lane needs no instructions.
+        let Lanes([y]) = unsafe { self.of_lanes(channel, 1, Lanes([y])) };
         y
     }
 
-    /// Applies the epilogue to neighbours: outputs of the channels from `first` on.
+    /// Applies the epilogue to the outputs of `count` channels from `first` on, the first lanes of a vector.
+    ///
+    /// # Safety
+    /// As [`Vector`]; `0 < count <= V::LANES`.
     #[inline(always)]
-    pub(super) fn of_neighbours<const L: usize>(&self, first: usize, y: [T; L]) -> [T; L] {
-        let mut y = y;
-        if let Some(scale) = self.scale {
-            let scale = &scale[first..first + L];
-            y = std::array::from_fn(|l| Arithmetic::mul(y[l], scale[l]));
+    pub(super) unsafe fn of_lanes<V: Vector<Elem = T>>(
+        &self,
+        first: usize,
+        count: usize,
+        mut y: V,
+    ) -> V {
+        let lanes = |list: &[T]| {
+            let list = &list[first..first + count];
+            // SAFETY: the list has as many elements; the rest is the caller's promise.
+            unsafe {
+                match count == V::LANES {
+                    true => V::load(list.as_ptr()),
+                    false => V::load_first(list.as_ptr(), count),
+                }
+            }
+        };
+        // SAFETY: by the caller's promise.
+        unsafe {
+            if let Some(scale) = self.scale {
+                y = y.mul(lanes(scale));
+            }
+            if let Some(bias) = self.bias {
+                y = y.add(lanes(bias));
+            }
+            self.activation.apply(y)
         }
-        if let Some(bias) = self.bias {
-            let bias = &bias[first..first + L];
-            y = std::array::from_fn(|l| Arithmetic::add(y[l], bias[l]));
-        }
-        // SAFETY: a vector of plain lanes needs no instructions.
-        let Lanes(y) = unsafe { self.activation.apply(Lanes(y)) };
-        y
     }
 
     /// Applies the epilogue to outputs in place. Their channels are the middle one of three dimensions, of which the

@@ -59,3 +59,4 @@ pub use layout::Layout;
 pub use micro_kernel::Tiled;
 pub use scratch::Scratch;
 pub use thread_pool::ThreadPool;
+pub use vector::Vectored;

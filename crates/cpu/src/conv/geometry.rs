@@ -4,9 +4,13 @@ use crate::Layout;
 use crate::gemm::Element;
 use crate::micro_kernel::Tiled;
 use crate::number::Number;
+use crate::vector::Vectored;
 
 /// The types of convolutions: `f32` and `f64`.
-pub trait Real: Tiled + Element<Sum = Self> + Number + Default + std::ops::AddAssign {}
+pub trait Real:
+    Tiled + Vectored + Element<Sum = Self> + Number + Default + std::ops::AddAssign
+{
+}
 impl Real for f32 {}
 impl Real for f64 {}
 

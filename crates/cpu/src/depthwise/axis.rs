@@ -1,10 +1,6 @@
 //! The filter taps between outputs and pixels along one axis of a depthwise convolution.
 
 use crate::conv::ConvGeometry;
-use crate::number::Float;
-
-/// Elements that are computed side by side.
-pub(super) const LANES: usize = 16;
 
 /// The lines, or the columns, of both images and of the filter.
 #[derive(Clone, Copy)]
@@ -27,19 +23,20 @@ pub(super) struct Taps {
     pub(super) at_step: isize,
 }
 
+/// The outputs `first..end` that see the image through a tap, and the pixel that the first of them sees.
+#[derive(Clone, Copy)]
+pub(super) struct Through {
+    pub(super) first: usize,
+    pub(super) end: usize,
+    pub(super) pixel: usize,
+}
+
 impl Taps {
     /// Tap `k` of them, and the place of the other image.
     #[inline(always)]
     pub(super) fn get(&self, k: usize) -> (usize, usize) {
         let at = self.at.wrapping_add_signed(k as isize * self.at_step);
         (self.tap + k * self.tap_step, at)
-    }
-
-    /// `true` if these are the same taps.
-    #[inline(always)]
-    pub(super) fn like(&self, other: &Taps) -> bool {
-        let place = |t: &Taps| Taps { at: 0, ..*t };
-        place(self) == place(other)
     }
 }
 
@@ -95,15 +92,18 @@ impl Axis {
         }
     }
 
-    /// The outputs that see the image through a tap, and the pixel that the first of them sees.
     #[inline(always)]
-    pub(super) fn through(&self, tap: usize) -> (usize, usize, usize) {
+    pub(super) fn through(&self, tap: usize) -> Through {
         let at = tap * self.dilation;
         let first = self.pad.saturating_sub(at).div_ceil(self.stride);
         let end = (self.input + self.pad).saturating_sub(at);
         let end = end.div_ceil(self.stride).min(self.output);
         let pixel = (first * self.stride + at).saturating_sub(self.pad);
-        (first, end.max(first), pixel)
+        Through {
+            first,
+            end: end.max(first),
+            pixel,
+        }
     }
 }
 
@@ -125,15 +125,4 @@ pub(super) fn axes(g: &ConvGeometry) -> [Axis; 2] {
         axis(g.in_h, g.out_h, g.k_h, 0, g.pad_top),
         axis(g.in_w, g.out_w, g.k_w, 1, g.pad_left),
     ]
-}
-
-/// `L` elements that lie `step` apart, widened.
-#[inline(always)]
-pub(super) fn lanes<T: Float, const L: usize>(x: &[T], at: usize, step: usize) -> [T::Wide; L] {
-    if step == 1 {
-        let x = &x[at..at + L];
-        std::array::from_fn(|l| x[l].widen())
-    } else {
-        std::array::from_fn(|l| x[at + l * step].widen())
-    }
 }

@@ -1,12 +1,12 @@
 //! The filter's gradient of a depthwise convolution.
 
-use crate::Vectorize;
-
-use super::super::conv::ConvGeometry;
-use super::super::scratch::{Scratch, for_chunks};
-use super::super::{Cpu, Layout};
-use super::axis::{LANES, axes, lanes};
-use crate::number::{Arithmetic, Float};
+use super::axis::{Through, axes};
+use super::channels_last::{AddProducts, LineProducts};
+use super::multiplier::{filters, repeat};
+use crate::conv::{ConvGeometry, Real};
+use crate::scratch::{Scratch, for_chunks};
+use crate::vector::run_in_vectors;
+use crate::{Cpu, Isa, Layout, Vectorize};
 
 /// Elements of a task that has a filter's gradient of its own.
 const MIN_TASK_ELEMENTS: usize = 1 << 16;
@@ -19,143 +19,137 @@ fn lines(g: &ConvGeometry) -> usize {
     least.max((g.batch * g.out_h).div_ceil(MAX_TASKS))
 }
 
-/// Gradients that [`depthwise_filter_grad`] has before they are added up.
-fn partials(g: &ConvGeometry) -> usize {
-    let filter = g.k_h * g.k_w * g.out_c;
+/// Numbers of a task: its gradients, and where an input channel has several filters, a line of pixels repeated for each.
+fn numbers(g: &ConvGeometry) -> usize {
+    let taps = g.k_h * g.k_w;
+    match (g.layout, filters(g)) {
+        (Layout::Nchw, _) => taps,
+        (Layout::Nhwc, 0 | 1) => taps * g.out_c,
+        (Layout::Nhwc, _) => (taps + g.in_w) * g.out_c,
+    }
+}
+
+/// Tasks of the filter's gradient.
+fn tasks(g: &ConvGeometry) -> usize {
     match g.layout {
-        Layout::Nhwc => (g.batch * g.out_h).div_ceil(lines(g)) * filter,
-        Layout::Nchw => filter,
+        Layout::Nhwc => (g.batch * g.out_h).div_ceil(lines(g)),
+        Layout::Nchw => g.out_c,
     }
 }
 
 /// Bytes of scratch memory that [`depthwise_filter_grad`] needs.
-pub fn depthwise_filter_grad_scratch<T: Float>(g: &ConvGeometry) -> usize {
-    Scratch::bytes::<T::Wide>(partials(g))
+pub fn depthwise_filter_grad_scratch<T: Real>(g: &ConvGeometry) -> usize {
+    Scratch::bytes::<T>(tasks(g) * numbers(g))
 }
 
 /// The gradient of the filter.
 ///
 /// # Panics
 /// Where a slice is not as long as `g` says, or the scratch memory too small.
-pub fn depthwise_filter_grad<T: Float>(
+pub fn depthwise_filter_grad<T: Real>(
     cpu: Cpu<'_>,
     g: &ConvGeometry,
     x: &[T],
     dy: &[T],
     dw: &mut [T],
     scratch: &mut [u8],
-) where
-    T::Wide: bytemuck::Pod,
-{
+) {
     if x.is_empty() || dy.is_empty() {
         return dw.fill(T::ZERO);
     }
-    let sums = Scratch::new(scratch).take::<T::Wide>(partials(g));
-    let taps = g.k_h * g.k_w;
-    let chunk = match g.layout {
-        Layout::Nhwc => taps * g.out_c,
-        Layout::Nchw => taps,
-    };
-    for_chunks(cpu.pool, sums, chunk, &|task, sums| {
-        cpu.isa.run_over::<T, _>(FilterGrad {
+    let (taps, numbers) = (g.k_h * g.k_w, numbers(g));
+    let all = Scratch::new(scratch).take::<T>(tasks(g) * numbers);
+    let columns = axes(g)[1];
+    let columns: Vec<Through> = (0..g.k_w).map(|tap| columns.through(tap)).collect();
+    for_chunks(cpu.pool, all, numbers, &|task, own| {
+        let task = FilterGrad {
             g,
             task,
             x,
             dy,
-            sums,
-        });
+            columns: &columns,
+        };
+        match g.layout {
+            Layout::Nhwc => task.channels_last(cpu.isa, own),
+            Layout::Nchw => cpu.isa.run_over::<T, _>(ChannelsFirst(task, own)),
+        }
     });
     match g.layout {
         Layout::Nhwc => {
             for (i, dw) in dw.iter_mut().enumerate() {
-                let own = sums.iter().skip(i).step_by(chunk);
-                *dw = T::narrow(own.fold(T::Wide::ZERO, |sum, &x| sum + x));
+                let own = all.iter().skip(i).step_by(numbers);
+                *dw = own.fold(T::ZERO, |sum, &x| sum.add(x));
             }
         }
         Layout::Nchw => {
             for (i, dw) in dw.iter_mut().enumerate() {
-                *dw = T::narrow(sums[i % g.out_c * taps + i / g.out_c]);
+                *dw = all[i % g.out_c * taps + i / g.out_c];
             }
         }
     }
 }
 
 /// The filter's gradient of some lines, where the channels come last, or of one channel.
-struct FilterGrad<'a, T: Float> {
+struct FilterGrad<'a, T> {
     g: &'a ConvGeometry,
     task: usize,
     x: &'a [T],
     dy: &'a [T],
-    sums: &'a mut [T::Wide],
+    /// The columns that each tap of a line sees.
+    columns: &'a [Through],
 }
 
-impl<T: Float> Vectorize for FilterGrad<'_, T> {
+/// The gradient of one channel, and the memory that it is written to.
+struct ChannelsFirst<'a, T>(FilterGrad<'a, T>, &'a mut [T]);
+
+impl<T: Real> Vectorize for ChannelsFirst<'_, T> {
     type Out = ();
+
     #[inline(always)]
     fn run(self) {
-        self.sums.fill(T::Wide::ZERO);
-        match self.g.layout {
-            Layout::Nhwc => self.channels_last(),
-            Layout::Nchw => self.channels_first(),
-        }
+        self.0.channels_first(self.1);
     }
 }
 
-impl<T: Float> FilterGrad<'_, T> {
-    #[inline(always)]
-    fn channels_last(self) {
-        let g = self.g;
+impl<T: Real> FilterGrad<'_, T> {
+    fn channels_last(self, isa: Isa, own: &mut [T]) {
+        let (g, each) = (self.g, filters(self.g));
+        let (sums, repeated) = own.split_at_mut(g.k_h * g.k_w * g.out_c);
+        sums.fill(T::ZERO);
         let [rows, columns] = axes(g);
-        let each = g.out_c / g.in_c.max(1);
-        let side_by_side = if each == 1 {
-            g.out_c / LANES * LANES
-        } else {
-            0
-        };
         let first = self.task * lines(g);
         for line in first..(g.batch * g.out_h).min(first + lines(g)) {
             let (image, oy) = (line / g.out_h, line % g.out_h);
             let seen = rows.seen(oy);
             for i in 0..seen.count {
                 let (tap_y, iy) = seen.get(i);
-                for tap_x in 0..g.k_w {
-                    let (ox, end, ix) = columns.through(tap_x);
-                    let from = ((image * g.in_h + iy) * g.in_w + ix) * g.in_c;
-                    let to = (line * g.out_w + ox) * g.out_c;
-                    let tap = (tap_y * g.k_w + tap_x) * g.out_c;
-                    let (step, count) = (columns.stride * g.in_c, end - ox);
-                    for c in (0..side_by_side).step_by(LANES) {
-                        let mut sums = [T::Wide::ZERO; LANES];
-                        for k in 0..count {
-                            let x: [T::Wide; LANES] = lanes(self.x, from + k * step + c, 1);
-                            let dy: [T::Wide; LANES] = lanes(self.dy, to + k * g.out_c + c, 1);
-                            for l in 0..LANES {
-                                sums[l] = sums[l] + x[l] * dy[l];
-                            }
-                        }
-                        let own = &mut self.sums[tap + c..tap + c + LANES];
-                        for (own, sum) in own.iter_mut().zip(sums) {
-                            *own = *own + sum;
-                        }
+                let x = &self.x[(image * g.in_h + iy) * g.in_w * g.in_c..][..g.in_w * g.in_c];
+                let x = match each {
+                    1 => x,
+                    _ => {
+                        repeat(x, each, repeated);
+                        &*repeated
                     }
-                    for c in side_by_side..g.out_c {
-                        let mut sum = T::Wide::ZERO;
-                        for k in 0..count {
-                            let x = self.x[from + k * step + c / each].widen();
-                            sum = sum + x * self.dy[to + k * g.out_c + c].widen();
-                        }
-                        self.sums[tap + c] = self.sums[tap + c] + sum;
-                    }
-                }
+                };
+                let products = LineProducts {
+                    channels: g.out_c,
+                    x,
+                    dy: &self.dy[line * g.out_w * g.out_c..][..g.out_w * g.out_c],
+                    columns: self.columns,
+                    step: columns.stride,
+                };
+                let sums = &mut sums[tap_y * g.k_w * g.out_c..][..g.k_w * g.out_c];
+                run_in_vectors(isa, AddProducts(products, sums));
             }
         }
     }
 
     #[inline(always)]
-    fn channels_first(self) {
+    fn channels_first(&self, sums: &mut [T]) {
         let (g, channel) = (self.g, self.task);
         let [rows, columns] = axes(g);
-        let each = g.out_c / g.in_c.max(1);
+        let each = filters(g);
+        sums.fill(T::ZERO);
         for image in 0..g.batch {
             let from = (image * g.in_c + channel / each) * g.in_h;
             let to = (image * g.out_c + channel) * g.out_h;
@@ -163,34 +157,46 @@ impl<T: Float> FilterGrad<'_, T> {
                 let seen = rows.seen(oy);
                 for i in 0..seen.count {
                     let (tap_y, iy) = seen.get(i);
-                    for tap_x in 0..g.k_w {
-                        let (ox, end, ix) = columns.through(tap_x);
-                        let (x, dy) = ((from + iy) * g.in_w + ix, (to + oy) * g.out_w + ox);
-                        let sum = self.product(x, columns.stride, dy, end - ox);
-                        let own = &mut self.sums[tap_y * g.k_w + tap_x];
-                        *own = *own + sum;
+                    for (tap_x, &Through { first, end, pixel }) in self.columns.iter().enumerate() {
+                        let x = &self.x[(from + iy) * g.in_w..][..g.in_w];
+                        let dy = &self.dy[(to + oy) * g.out_w..][..g.out_w];
+                        let sum =
+                            product(&x[pixel.min(x.len())..], columns.stride, &dy[first..end]);
+                        let own = &mut sums[tap_y * g.k_w + tap_x];
+                        *own = own.add(sum);
                     }
                 }
             }
         }
     }
+}
 
-    /// The product of `count` pixels `step` apart and a piece of a line of gradients.
-    #[inline(always)]
-    fn product(&self, x: usize, step: usize, dy: usize, count: usize) -> T::Wide {
-        let mut sums = [T::Wide::ZERO; LANES];
-        let whole = count / LANES * LANES;
-        for k in (0..whole).step_by(LANES) {
-            let a: [T::Wide; LANES] = lanes(self.x, x + k * step, step);
-            let b: [T::Wide; LANES] = lanes(self.dy, dy + k, 1);
+/// Numbers that are added up side by side.
+const LANES: usize = 16;
+
+/// The product of pixels `step` apart and a piece of a line of gradients.
+#[inline(always)]
+fn product<T: Real>(x: &[T], step: usize, dy: &[T]) -> T {
+    let mut sums = [T::ZERO; LANES];
+    let (groups, rest) = dy.as_chunks::<LANES>();
+    for (group, dy) in groups.iter().enumerate() {
+        let x = &x[group * LANES * step..];
+        // Loops, which are compiled for the instruction set of their caller.
+        if step == 1 {
+            let x = &x[..LANES];
             for l in 0..LANES {
-                sums[l] = sums[l] + a[l] * b[l];
+                sums[l] = sums[l].add(x[l].mul(dy[l]));
+            }
+        } else {
+            let x = &x[..(LANES - 1) * step + 1];
+            for l in 0..LANES {
+                sums[l] = sums[l].add(x[l * step].mul(dy[l]));
             }
         }
-        for k in whole..count {
-            sums[k - whole] =
-                sums[k - whole] + self.x[x + k * step].widen() * self.dy[dy + k].widen();
-        }
-        sums.iter().fold(T::Wide::ZERO, |sum, &x| sum + x)
     }
+    let done = dy.len() - rest.len();
+    for (l, &dy) in rest.iter().enumerate() {
+        sums[l] = sums[l].add(x[(done + l) * step].mul(dy));
+    }
+    sums.iter().fold(T::ZERO, |sum, &x| sum.add(x))
 }

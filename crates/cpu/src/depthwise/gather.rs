@@ -1,141 +1,115 @@
 //! Images gathered through taps: the convolution, and the gradient of its images.
+//!
+//! Where the channels come last and an input channel has several filters, its pixels are repeated for each of them before
+//! the convolution, and its gradients added up after it: both then have as many channels.
 
-use crate::Vectorize;
-
-use super::super::conv::ConvGeometry;
-use super::super::scratch::for_chunks;
-use super::super::{Cpu, Epilogue, Layout};
-use super::axis::{Axis, LANES, Taps, axes, lanes};
-use crate::number::{Arithmetic, Float};
+use super::axis::{Axis, Taps, Through, axes};
+use super::channels_first::AddLines;
+use super::channels_last::{Line, WriteLine};
+use super::multiplier::{filters, repeat};
+use crate::conv::{ConvGeometry, Real};
+use crate::parallel::Disjoint;
+use crate::scratch::{Scratch, for_lanes, lanes_scratch};
+use crate::vector::run_in_vectors;
+use crate::{Cpu, Epilogue, Layout};
 
 /// Elements of a task.
 const TASK_ELEMENTS: usize = 8 * 1024;
 
-/// Lines, columns and channels.
-type Image = [usize; 3];
-
-/// An image gathered from the other: the output from the input, or, `BACK`, the input's gradient from the output's.
-struct Gather<'a, T, const BACK: bool> {
-    g: &'a ConvGeometry,
-    /// The first line of `to`.
-    first: usize,
-    from: &'a [T],
-    filter: &'a [T],
-    /// Output channels of an input channel.
-    each: usize,
-    /// The input channel of each output channel.
-    sources: &'a [usize],
-    epilogue: Epilogue<'a, T>,
-    to: &'a mut [T],
-}
-
 /// The convolution of images `x` with a filter, and the epilogue of its outputs.
 ///
 /// # Panics
-/// Where a slice is not as long as `g` says.
-pub fn depthwise<T: Float>(
+/// Where a slice is not as long as `g` says, or the scratch memory is smaller than [`depthwise_scratch`].
+pub fn depthwise<T: Real>(
     cpu: Cpu<'_>,
     g: &ConvGeometry,
-    x: &[T],
-    filter: &[T],
+    [x, filter]: [&[T]; 2],
     epilogue: Epilogue<'_, T>,
     y: &mut [T],
+    scratch: &mut [u8],
 ) {
-    gather::<T, false>(
-        cpu,
-        g,
-        [g.out_h, g.out_w, g.out_c],
-        [x, filter],
-        epilogue,
-        y,
-    );
+    Gather::<T, false>::new(g, x, filter, epilogue).run(cpu, y, scratch);
 }
 
 /// The gradient of the images.
 ///
 /// # Panics
-/// Where a slice is not as long as `g` says.
-pub fn depthwise_input_grad<T: Float>(
+/// As [`depthwise`].
+pub fn depthwise_input_grad<T: Real>(
     cpu: Cpu<'_>,
     g: &ConvGeometry,
-    filter: &[T],
-    dy: &[T],
+    [filter, dy]: [&[T]; 2],
     dx: &mut [T],
+    scratch: &mut [u8],
 ) {
-    let size = [g.in_h, g.in_w, g.in_c];
-    gather::<T, true>(cpu, g, size, [dy, filter], Epilogue::NONE, dx);
+    Gather::<T, true>::new(g, dy, filter, Epilogue::NONE).run(cpu, dx, scratch);
 }
 
-fn gather<T: Float, const BACK: bool>(
-    cpu: Cpu<'_>,
-    g: &ConvGeometry,
-    [_, columns, channels]: Image,
-    [from, filter]: [&[T]; 2],
-    epilogue: Epilogue<'_, T>,
-    to: &mut [T],
-) {
-    assert!(
-        epilogue.fits(channels),
-        "an epilogue of {channels} channels"
-    );
-    if to.is_empty() {
-        return;
+/// Bytes of scratch memory that the convolution, and the gradient of its images, need on so many threads.
+pub fn depthwise_scratch<T: Real>(threads: usize, g: &ConvGeometry) -> usize {
+    lanes_scratch(threads, threads, lane_bytes::<T>(g))
+}
+
+/// Bytes of a thread: the lines that an output line sees, or a line of gradients, with all filters' channels.
+fn lane_bytes<T>(g: &ConvGeometry) -> usize {
+    match filters(g) {
+        0 | 1 => 0,
+        _ if g.layout == Layout::Nchw => 0,
+        _ => Scratch::bytes::<T>(g.k_h * g.in_w * g.out_c),
     }
-    if from.is_empty() || filter.is_empty() {
-        to.fill(T::ZERO);
-        let after = match g.layout {
-            Layout::Nhwc => 1,
-            Layout::Nchw => g.out_h * g.out_w,
-        };
-        return epilogue.apply(cpu, channels, after, to);
-    }
-    let line = match g.layout {
+}
+
+/// Lines, columns and channels.
+type Size = [usize; 3];
+
+/// Elements of a line.
+fn line_len(g: &ConvGeometry, [_, columns, channels]: Size) -> usize {
+    match g.layout {
         Layout::Nhwc => columns * channels,
         Layout::Nchw => columns,
-    };
-    let lines = (TASK_ELEMENTS / line).max(1);
-    let each = g.out_c / g.in_c;
-    let sources: Vec<usize> = (0..g.out_c).map(|channel| channel / each).collect();
-    for_chunks(cpu.pool, to, lines * line, &|task, to| {
-        cpu.isa.run_over::<T, _>(Gather::<T, BACK> {
-            g,
-            first: task * lines,
-            from,
-            filter,
-            each,
-            sources: &sources,
-            epilogue,
-            to,
-        });
-    });
-}
-
-impl<T: Float, const BACK: bool> Vectorize for Gather<'_, T, BACK> {
-    type Out = ();
-    #[inline(always)]
-    fn run(self) {
-        match self.g.layout {
-            Layout::Nhwc => self.channels_last(),
-            Layout::Nchw => self.channels_first(),
-        }
     }
 }
 
-impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
+/// Lines of an image of this size in a task.
+fn lines_of_task(g: &ConvGeometry, size: Size) -> usize {
+    (TASK_ELEMENTS / line_len(g, size).max(1)).max(1)
+}
+
+/// An image gathered from the other: the output from the input, or, `BACK`, the input's gradient from the output's.
+struct Gather<'a, T, const BACK: bool> {
+    g: &'a ConvGeometry,
+    from: &'a [T],
+    filter: &'a [T],
+    epilogue: Epilogue<'a, T>,
     /// This image, and the other.
-    #[inline(always)]
-    fn images(&self) -> (Image, Image) {
-        let g = self.g;
+    size: Size,
+    other: Size,
+    rows: Axis,
+    columns: Axis,
+}
+
+impl<'a, T: Real, const BACK: bool> Gather<'a, T, BACK> {
+    fn new(g: &'a ConvGeometry, from: &'a [T], filter: &'a [T], epilogue: Epilogue<'a, T>) -> Self {
         let (input, output) = ([g.in_h, g.in_w, g.in_c], [g.out_h, g.out_w, g.out_c]);
-        if BACK {
+        let (size, other) = if BACK {
             (input, output)
         } else {
             (output, input)
+        };
+        let [rows, columns] = axes(g);
+        Gather {
+            g,
+            from,
+            filter,
+            epilogue,
+            size,
+            other,
+            rows,
+            columns,
         }
     }
 
-    #[inline(always)]
-    fn taps(&self, axis: &Axis, place: usize) -> Taps {
+    fn taps(axis: &Axis, place: usize) -> Taps {
         if BACK {
             axis.seeing(place)
         } else {
@@ -143,150 +117,118 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
         }
     }
 
-    /// For the channel `c` of this image: its channels in the other, and in the filter, that it meets.
-    #[inline(always)]
-    fn meets(&self, c: usize) -> impl Iterator<Item = (usize, usize)> + use<T, BACK> {
-        let each = self.each;
-        let (first, count) = if BACK { (c * each, each) } else { (c, 1) };
-        (first..first + count).map(move |m| (if BACK { m } else { m / each }, m))
-    }
-
-    /// The sums of `L` neighbours; `place` returns the start of lines and columns of the other image, neighbours there
-    /// lie `step` apart, and see one filter.
-    #[inline(always)]
-    fn sums<const L: usize>(
-        &self,
-        [rows, columns]: [Taps; 2],
-        channel: usize,
-        place: impl Fn(usize, usize, usize) -> usize,
-        step: usize,
-    ) -> [T::Wide; L] {
-        let mut sums = [T::Wide::ZERO; L];
-        for i in 0..rows.count {
-            let (tap_y, y) = rows.get(i);
-            for j in 0..columns.count {
-                let (tap_x, x) = columns.get(j);
-                let tap = (tap_y * self.g.k_w + tap_x) * self.g.out_c;
-                for (other, own) in self.meets(channel) {
-                    let a: [T::Wide; L] = lanes(self.from, place(y, x, other), step);
-                    let b = self.filter[tap + own].widen();
-                    for l in 0..L {
-                        sums[l] = sums[l].add(a[l].mul(b));
+    fn run(&self, cpu: Cpu<'_>, to: &mut [T], scratch: &mut [u8]) {
+        let (g, [h, w, channels]) = (self.g, self.size);
+        assert!(
+            self.epilogue.fits(channels),
+            "an epilogue of {channels} channels"
+        );
+        if to.is_empty() {
+            return;
+        }
+        if self.from.is_empty() || self.filter.is_empty() {
+            to.fill(T::ZERO);
+            let after = match g.layout {
+                Layout::Nhwc => 1,
+                Layout::Nchw => h * w,
+            };
+            return self.epilogue.apply(cpu, channels, after, to);
+        }
+        let (len, lines) = (line_len(g, self.size), lines_of_task(g, self.size));
+        let columns: Vec<Taps> = (0..w).map(|x| Self::taps(&self.columns, x)).collect();
+        let through: Vec<Through> = (0..g.k_w).map(|tap| self.columns.through(tap)).collect();
+        let all = to.len() / len;
+        let to = Disjoint::new(to);
+        let tasks = all.div_ceil(lines);
+        for_lanes(
+            cpu.pool,
+            tasks,
+            scratch,
+            lane_bytes::<T>(g),
+            &|task, scratch| {
+                for line in task * lines..all.min((task + 1) * lines) {
+                    // SAFETY: each line belongs to one task.
+                    let to = unsafe { to.slice(line * len, len) };
+                    match g.layout {
+                        Layout::Nhwc => self.channels_last(cpu, line, &columns, to, scratch),
+                        Layout::Nchw => self.channels_first(cpu, line, &through, to),
                     }
                 }
-            }
-        }
-        sums
+            },
+        );
     }
 
-    /// The sums of `L` channels from `first` on, for channels that come last; `place` returns the start of a pixel of the
-    /// other image.
-    #[inline(always)]
-    fn channel_sums<const L: usize>(
+    fn channels_last(
         &self,
-        [rows, columns]: [Taps; 2],
-        first: usize,
-        place: impl Fn(usize, usize) -> usize,
-    ) -> [T::Wide; L] {
-        let each = self.each;
-        let mut sums = [T::Wide::ZERO; L];
-        for i in 0..rows.count {
-            let (tap_y, y) = rows.get(i);
-            for j in 0..columns.count {
-                let (tap_x, x) = columns.get(j);
-                let (pixel, tap) = (place(y, x), (tap_y * self.g.k_w + tap_x) * self.g.out_c);
-                if BACK {
-                    // The output channels of an input channel lie side by side.
-                    for number in first * each..(first + 1) * each {
-                        let a: [T::Wide; L] = lanes(self.from, pixel + number, each);
-                        let b: [T::Wide; L] = lanes(self.filter, tap + number, each);
-                        for l in 0..L {
-                            sums[l] = sums[l].add(a[l].mul(b[l]));
-                        }
-                    }
-                } else {
-                    let a: [T::Wide; L] = match each {
-                        1 => lanes(self.from, pixel + first, 1),
-                        _ => std::array::from_fn(|l| {
-                            self.from[pixel + self.sources[first + l]].widen()
-                        }),
-                    };
-                    let b: [T::Wide; L] = lanes(self.filter, tap + first, 1);
-                    for l in 0..L {
-                        sums[l] = sums[l].add(a[l].mul(b[l]));
-                    }
-                }
-            }
+        cpu: Cpu<'_>,
+        number: usize,
+        columns: &[Taps],
+        to: &mut [T],
+        scratch: &mut [u8],
+    ) {
+        let (g, each, [other_h, width, other_c]) = (self.g, filters(self.g), self.other);
+        let (image, y) = (number / self.size[0], number % self.size[0]);
+        let rows = Self::taps(&self.rows, y);
+        let line_len = width * other_c;
+        let from = &self.from[image * other_h * line_len..][..other_h * line_len];
+        let line = |from, rows| Line {
+            channels: g.out_c,
+            from,
+            width,
+            filter: self.filter,
+            k_w: g.k_w,
+            rows,
+            columns,
+            epilogue: self.epilogue,
+        };
+        if each == 1 {
+            return run_in_vectors(cpu.isa, WriteLine(line(from, rows), to));
         }
-        sums
+        let room = Scratch::new(scratch).take::<T>(g.k_h * g.in_w * g.out_c);
+        if BACK {
+            let sums = &mut room[..g.in_w * g.out_c];
+            run_in_vectors(cpu.isa, WriteLine(line(from, rows), &mut *sums));
+            for (to, sums) in to.iter_mut().zip(sums.chunks_exact(each)) {
+                *to = sums.iter().fold(T::ZERO, |sum, &x| sum.add(x));
+            }
+            return;
+        }
+        let lines = room.chunks_exact_mut(g.in_w * g.out_c).take(rows.count);
+        for (i, repeated) in lines.enumerate() {
+            let from = &from[rows.get(i).1 * line_len..][..line_len];
+            repeat(from, each, repeated);
+        }
+        let rows = Taps {
+            at: 0,
+            at_step: 1,
+            ..rows
+        };
+        run_in_vectors(cpu.isa, WriteLine(line(room, rows), to));
     }
 
-    /// Computes as many whole groups of `L` channels as there are from the first of `to` on, and returns the rest.
-    #[inline(always)]
-    fn groups<'t, const L: usize>(
-        &self,
-        taps: [Taps; 2],
-        first: &mut usize,
-        place: impl Fn(usize, usize) -> usize + Copy,
-        to: &'t mut [T],
-    ) -> &'t mut [T] {
-        let (groups, rest) = to.as_chunks_mut::<L>();
-        for to in groups {
-            let sums = self.channel_sums::<L>(taps, *first, place).map(T::narrow);
-            *to = self.epilogue.of_neighbours(*first, sums);
-            *first += L;
-        }
-        rest
-    }
-
-    #[inline(always)]
-    fn channels_last(mut self) {
-        let ([h, w, c], [other_h, other_w, other_c]) = self.images();
-        let [rows, columns] = axes(self.g);
-        let to = std::mem::take(&mut self.to);
-        for (line, to) in to.chunks_exact_mut(w * c).enumerate() {
-            let (image, y) = ((self.first + line) / h, (self.first + line) % h);
-            let seen = self.taps(&rows, y);
-            for (x, to) in to.chunks_exact_mut(c).enumerate() {
-                let taps = [seen, self.taps(&columns, x)];
-                let place = |y, x| ((image * other_h + y) * other_w + x) * other_c;
-                let mut first = 0;
-                let to = self.groups::<LANES>(taps, &mut first, place, to);
-                let to = self.groups::<4>(taps, &mut first, place, to);
-                self.groups::<1>(taps, &mut first, place, to);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn channels_first(mut self) {
-        let ([h, w, c], [other_h, other_w, other_c]) = self.images();
-        let [rows, columns] = axes(self.g);
-        let to = std::mem::take(&mut self.to);
-        let step = if BACK { 1 } else { columns.stride };
-        for (line, to) in to.chunks_exact_mut(w).enumerate() {
-            let (plane, y) = ((self.first + line) / h, (self.first + line) % h);
-            let (image, channel) = (plane / c, plane % c);
-            let seen = self.taps(&rows, y);
-            let place = |y, x, other| ((image * other_c + other) * other_h + y) * other_w + x;
-            let mut x = 0;
-            while x < w {
-                let taps = [seen, self.taps(&columns, x)];
-                let together = (!BACK || columns.stride == 1)
-                    && x + LANES <= w
-                    && taps[1].like(&self.taps(&columns, x + LANES - 1));
-                if together {
-                    let sums = self.sums::<LANES>(taps, channel, place, step);
-                    for (to, sum) in to[x..x + LANES].iter_mut().zip(sums) {
-                        *to = self.epilogue.of(channel, T::narrow(sum));
-                    }
-                    x += LANES;
-                } else {
-                    let [sum] = self.sums::<1>(taps, channel, place, 1);
-                    to[x] = self.epilogue.of(channel, T::narrow(sum));
-                    x += 1;
-                }
-            }
+    fn channels_first(&self, cpu: Cpu<'_>, number: usize, columns: &[Through], to: &mut [T]) {
+        let (each, [h, _, channels], [other_h, other_w, other_c]) =
+            (filters(self.g), self.size, self.other);
+        let (plane, y) = (number / h, number % h);
+        let (image, channel) = (plane / channels, plane % channels);
+        let (first, count, first_channel) = match BACK {
+            true => (channel * each, each, channel * each),
+            false => (channel / each, 1, channel),
+        };
+        let len = other_h * other_w;
+        to.fill(T::ZERO);
+        cpu.isa.run_over::<T, _>(AddLines::<T, BACK> {
+            g: self.g,
+            rows: Self::taps(&self.rows, y),
+            columns,
+            step: self.columns.stride,
+            planes: &self.from[(image * other_c + first) * len..][..count * len],
+            filter: self.filter,
+            first_channel,
+            to: &mut *to,
+        });
+        for to in to {
+            *to = self.epilogue.of(channel, *to);
         }
     }
 }

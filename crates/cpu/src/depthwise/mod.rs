@@ -1,7 +1,7 @@
 //! Depthwise convolution: every input channel has filters of its own, and as many output channels.
 //!
-//! Neighbours are computed side by side: channels where they come last, columns where they come first. Elements that are
-//! left over, or see other taps than their neighbours, are computed one by one.
+//! Where the channels come last, those of a pixel are summed in vectors, over all taps. Where they come first, a line is
+//! added for each tap. An input channel with several filters is repeated for each of them.
 //!
 //! ```
 //! use thalweg_cpu::conv::ConvGeometry;
@@ -19,13 +19,18 @@
 //! };
 //! let image = [1.0f32, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0];
 //! let (filters, mut y) = ([1.0f32; 8], [0.0; 2]);
-//! depthwise(cpu, &g, &image, &filters, Epilogue::NONE, &mut y);
+//! depthwise(cpu, &g, [&image, &filters], Epilogue::NONE, &mut y, &mut []);
 //! assert_eq!(y, [10.0, 100.0]);
 //! ```
 
 mod axis;
+mod channels_first;
+mod channels_last;
 mod filter;
 mod gather;
+mod multiplier;
+#[cfg(test)]
+mod tests;
 
 pub use filter::{depthwise_filter_grad, depthwise_filter_grad_scratch};
-pub use gather::{depthwise, depthwise_input_grad};
+pub use gather::{depthwise, depthwise_input_grad, depthwise_scratch};

@@ -3,6 +3,10 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use std::marker::PhantomData;
+
+use crate::Vectorize;
+use crate::isa::{Isa, Level};
 use crate::number::{Arithmetic, Number};
 
 /// A vector register's worth of numbers.
@@ -35,9 +39,55 @@ pub(super) trait Vector: Copy {
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
 }
 
+/// Numbers that have a vector for each instruction set: `f32` and `f64`.
+#[allow(private_bounds)]
+pub trait Vectored: Number {
+    #[doc(hidden)]
+    type Portable: Vector<Elem = Self>;
+    #[cfg(target_arch = "x86_64")]
+    #[doc(hidden)]
+    type Avx2: Vector<Elem = Self>;
+    #[cfg(target_arch = "x86_64")]
+    #[doc(hidden)]
+    type Avx512: Vector<Elem = Self>;
+}
+
+/// Code that is written once, for every vector of `T`.
+pub(super) trait VectorCode<T> {
+    /// Runs it. Must be `#[inline(always)]`, or it is compiled for the baseline only.
+    ///
+    /// # Safety
+    /// As [`Vector`].
+    unsafe fn run<V: Vector<Elem = T>>(self);
+}
+
+/// Runs code in the vectors of these instructions.
+pub(super) fn run_in_vectors<T: Vectored>(isa: Isa, code: impl VectorCode<T>) {
+    match isa.level() {
+        Level::Portable => isa.run(Chosen::<_, T::Portable>(code, PhantomData)),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => isa.run(Chosen::<_, T::Avx2>(code, PhantomData)),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => isa.run(Chosen::<_, T::Avx512>(code, PhantomData)),
+    }
+}
+
+/// Code with the vector that [`run_in_vectors`] has chosen for it.
+struct Chosen<C, V>(C, PhantomData<V>);
+
+impl<V: Vector, C: VectorCode<V::Elem>> Vectorize for Chosen<C, V> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        // SAFETY: an `Isa` exists only where its instructions do, and they are those of the vector.
+        unsafe { self.0.run::<V>() }
+    }
+}
+
 /// Four or two numbers that the compiler keeps in a vector register where the architecture has one.
 #[derive(Clone, Copy)]
-pub(super) struct Lanes<T, const N: usize>(pub [T; N]);
+pub struct Lanes<T, const N: usize>(pub [T; N]);
 
 impl<T: Number, const N: usize> Vector for Lanes<T, N> {
     type Elem = T;
@@ -115,4 +165,20 @@ impl<T: Number, const N: usize> Vector for Lanes<T, N> {
             Arithmetic::add(Arithmetic::mul(self.0[i], factor.0[i]), term.0[i])
         }))
     }
+}
+
+impl Vectored for f32 {
+    type Portable = Lanes<f32, 4>;
+    #[cfg(target_arch = "x86_64")]
+    type Avx2 = std::arch::x86_64::__m256;
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = std::arch::x86_64::__m512;
+}
+
+impl Vectored for f64 {
+    type Portable = Lanes<f64, 2>;
+    #[cfg(target_arch = "x86_64")]
+    type Avx2 = std::arch::x86_64::__m256d;
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = std::arch::x86_64::__m512d;
 }

@@ -18,6 +18,7 @@ use thalweg_cpu::Scratch;
 use thalweg_cpu::conv::ConvGeometry;
 use thalweg_cpu::depthwise::{
     depthwise, depthwise_filter_grad, depthwise_filter_grad_scratch, depthwise_input_grad,
+    depthwise_scratch,
 };
 
 const ATTRS: &[AttrDef] = &[
@@ -147,20 +148,14 @@ pub static FUSED_DEPTHWISE_CONV_2D: Op = Op {
 fn convolution(p: &Prepare<'_>, ops: FusedOps) -> Result<Prepared, KernelError> {
     let g = lengths(p, p.dims(0), p.dims(1))?;
     let run = dispatch!(p.dtype(0), [F32 F64], T => {
+        let own = depthwise_scratch::<T>(p.cpu.pool().threads(), &g);
         let room = ops.room(g.out_c);
-        let scratch = match room {
-            0 => 0,
-            room => Scratch::bytes::<T>(room),
-        };
+        let scratch = Scratch::bytes::<T>(room) + own;
         Prepared::new(0, move |cx| {
             let (x, w, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
             let mut scratch = Scratch::new(cx.scratch::<u8>(scratch)?);
-            let numbers = match room {
-                0 => &mut [],
-                room => scratch.take::<T>(room),
-            };
-            let epilogue = ops.epilogue::<T>(cx, numbers)?;
-            depthwise(slice_cpu(cx.cpu()), &g, x, w, epilogue, y);
+            let epilogue = ops.epilogue::<T>(cx, scratch.take::<T>(room))?;
+            depthwise(slice_cpu(cx.cpu()), &g, [x, w], epilogue, y, scratch.rest());
             Ok(())
         })
         .with_scratch(scratch)
@@ -201,11 +196,16 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT: Op = Op {
         cpu(|p| {
             let g = lengths(p, p.output_dims(0), p.dims(1))?;
             let run = widened(p, &[1, 2], &[0], &|p| {
-                dispatch!(p.dtype(1), [F32 F64], T => Ok(Prepared::new(0, move |cx| {
-            let (w, dy, dx) = (cx.input::<T>(1)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
-            depthwise_input_grad(slice_cpu(cx.cpu()), &g, w, dy, dx);
-            Ok(())
-        })), else Err(KernelError::DType(p.dtype(1))))
+                dispatch!(p.dtype(1), [F32 F64], T => {
+            let scratch = depthwise_scratch::<T>(p.cpu.pool().threads(), &g);
+            Ok(Prepared::new(0, move |cx| {
+                let (w, dy, dx) = (cx.input::<T>(1)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
+                let scratch = cx.scratch::<u8>(scratch)?;
+                depthwise_input_grad(slice_cpu(cx.cpu()), &g, [w, dy], dx, scratch);
+                Ok(())
+            })
+            .with_scratch(scratch))
+        }, else Err(KernelError::DType(p.dtype(1))))
             })?;
             Ok(run.with_cost(cost(&g)))
         }),
