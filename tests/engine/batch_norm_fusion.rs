@@ -159,7 +159,8 @@ fn a_bias_or_a_batch_norm_and_an_activation_fuse_into_depthwise_convolutions() {
             ("_FusedDepthwiseConv2dNative", 1),
             ("DepthwiseConv2dNative", 0),
         ];
-        for (what, y) in [("bias", biased), ("norm", normed)] {
+        let both = norm(NORMS[2], biased, moments, format, false)[0];
+        for (what, y) in [("bias", biased), ("norm", normed), ("both", both)] {
             let what = format!("{format:?}, {sizes:?}, {each}, {what}");
             assert_fused_matches(&what, &[y], &values, &ops);
             for name in ACTIVATIONS {

@@ -36,40 +36,35 @@ const FIRST: usize = 2;
 const ACTIVATIONS: &[(&str, Activation)] =
     &[("Relu", Activation::Relu), ("Relu6", Activation::Relu6)];
 
-/// First op of the epilogue, which works on each channel.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ChannelOp {
-    Nothing,
-    Bias,
-    BatchNorm { epsilon: f32 },
-}
-
-/// Epilogue of a product or a convolution in the same node: a bias or a batch normalization, whose parameters are the
-/// inputs from 2 on, and an activation.
+/// Epilogue of a product or a convolution in the same node: a bias, a batch normalization or both, whose parameters are
+/// the inputs from 2 on, and an activation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedOps {
-    first: ChannelOp,
+    bias: bool,
+    /// The epsilon of a batch normalization.
+    batch_norm: Option<f32>,
     activation: Activation,
 }
 
 impl FusedOps {
     /// No epilogue.
     pub const NONE: FusedOps = FusedOps {
-        first: ChannelOp::Nothing,
+        bias: false,
+        batch_norm: None,
         activation: Activation::None,
     };
 
     /// A bias alone.
     pub const BIAS: FusedOps = FusedOps {
-        first: ChannelOp::Bias,
-        activation: Activation::None,
+        bias: true,
+        ..FusedOps::NONE
     };
 
-    /// A batch normalization with this epsilon, and a given mean and variance.
-    pub const fn batch_norm(epsilon: f32) -> FusedOps {
+    /// This, and then a batch normalization with this epsilon, and a given mean and variance.
+    pub const fn batch_norm(self, epsilon: f32) -> FusedOps {
         FusedOps {
-            first: ChannelOp::BatchNorm { epsilon },
-            activation: Activation::None,
+            batch_norm: Some(epsilon),
+            ..self
         }
     }
 
@@ -93,24 +88,23 @@ impl FusedOps {
             Some(Attr::Strs(names)) => names.as_slice(),
             _ => &[],
         };
-        let first = |name: &[u8]| match std::str::from_utf8(name) {
-            Ok(BIAS) => Some(FusedOps::BIAS),
-            Ok(BATCH_NORM) => Some(FusedOps::batch_norm(attrs.float(EPSILON.name))),
-            _ => None,
-        };
-        let found = match names {
-            [name] => first(name),
-            [name, then] => {
-                let then = std::str::from_utf8(then).ok();
-                first(name).zip(then).and_then(|(ops, op)| ops.then(op))
+        let add = |ops: FusedOps, name: &[u8]| match std::str::from_utf8(name).ok()? {
+            _ if ops.activation != Activation::None => None,
+            BIAS if ops == FusedOps::NONE => Some(FusedOps::BIAS),
+            BATCH_NORM if ops.batch_norm.is_none() => {
+                Some(ops.batch_norm(attrs.float(EPSILON.name)))
             }
-            _ => None,
+            _ if ops == FusedOps::NONE => None,
+            name => ops.then(name),
         };
-        found.ok_or_else(|| {
+        let found = names
+            .iter()
+            .try_fold(FusedOps::NONE, |ops, name| add(ops, name));
+        found.filter(|ops| *ops != FusedOps::NONE).ok_or_else(|| {
             let names: Vec<_> = names.iter().map(|n| String::from_utf8_lossy(n)).collect();
             let known: Vec<_> = FusedOps::activations().collect();
             KernelError::Invalid(format!(
-                "fused_ops is [{}]: it must be {BIAS} or {BATCH_NORM}, and may go on with one of [{}]",
+                "fused_ops is [{}]: it must be {BIAS}, {BATCH_NORM} or both, and may go on with one of [{}]",
                 names.join(", "),
                 known.join(", ")
             ))
@@ -119,26 +113,27 @@ impl FusedOps {
 
     /// Writes the attributes.
     pub fn write(self, attrs: &mut Attrs) {
-        let (first, args) = match self.first {
-            ChannelOp::Nothing => (None, 0),
-            ChannelOp::Bias => (Some(BIAS), 1),
-            ChannelOp::BatchNorm { epsilon } => {
-                attrs.set(EPSILON.name, epsilon.into());
-                (Some(BATCH_NORM), 4)
-            }
-        };
+        if let Some(epsilon) = self.batch_norm {
+            attrs.set(EPSILON.name, epsilon.into());
+        }
+        let bias = self.bias.then_some(BIAS);
+        let norm = self.batch_norm.map(|_| BATCH_NORM);
         let then = ACTIVATIONS.iter().find(|(_, a)| *a == self.activation);
-        let names = first.into_iter().chain(then.map(|&(name, _)| name));
+        let names = bias
+            .into_iter()
+            .chain(norm)
+            .chain(then.map(|&(name, _)| name));
         let names = names.map(|name| name.as_bytes().to_vec()).collect();
         attrs.set(FUSED_OPS.name, Attr::Strs(names));
-        attrs.set(NUM_ARGS.name, Attr::Int(args));
+        let args = usize::from(self.bias) + 4 * usize::from(self.batch_norm.is_some());
+        attrs.set(NUM_ARGS.name, Attr::Int(args as i64));
     }
 
     /// Length of the scratch slice of [`FusedOps::epilogue`], for this many channels.
     pub fn room(self, channels: usize) -> usize {
-        match self.first {
-            ChannelOp::BatchNorm { .. } => 2 * channels,
-            _ => 0,
+        match self.batch_norm {
+            Some(_) => 2 * channels,
+            None => 0,
         }
     }
 
@@ -152,25 +147,31 @@ impl FusedOps {
         cx: &KernelCx<'a>,
         room: &'a mut [T],
     ) -> Result<Epilogue<'a, T>, KernelError> {
-        let (scale, bias) = match self.first {
-            ChannelOp::Nothing => (None, None),
-            ChannelOp::Bias => (None, Some(cx.input::<T>(FIRST)?)),
-            ChannelOp::BatchNorm { epsilon } => {
-                let (scale, offset) = (cx.input::<T>(FIRST)?, cx.input::<T>(FIRST + 1)?);
-                let (mean, variance) = (cx.input::<T>(FIRST + 2)?, cx.input::<T>(FIRST + 3)?);
-                let (rates, shifts) = room.split_at_mut(room.len() / 2);
-                for c in 0..rates.len() {
-                    let deviation = (variance[c].to_f64() + f64::from(epsilon)).sqrt();
-                    let rate = scale[c].to_f64() / deviation;
-                    rates[c] = T::from_f64(rate);
-                    shifts[c] = T::from_f64(offset[c].to_f64() - mean[c].to_f64() * rate);
-                }
-                (Some(&*rates), Some(&*shifts))
-            }
+        let bias = match self.bias {
+            true => Some(cx.input::<T>(FIRST)?),
+            false => None,
         };
+        let Some(epsilon) = self.batch_norm else {
+            return Ok(Epilogue {
+                scale: None,
+                bias,
+                activation: self.activation,
+            });
+        };
+        let first = FIRST + usize::from(self.bias);
+        let (scale, offset) = (cx.input::<T>(first)?, cx.input::<T>(first + 1)?);
+        let (mean, variance) = (cx.input::<T>(first + 2)?, cx.input::<T>(first + 3)?);
+        let (rates, shifts) = room.split_at_mut(room.len() / 2);
+        for c in 0..rates.len() {
+            let deviation = (variance[c].to_f64() + f64::from(epsilon)).sqrt();
+            let rate = scale[c].to_f64() / deviation;
+            let bias = bias.map_or(0.0, |bias| bias[c].to_f64());
+            rates[c] = T::from_f64(rate);
+            shifts[c] = T::from_f64(offset[c].to_f64() + (bias - mean[c].to_f64()) * rate);
+        }
         Ok(Epilogue {
-            scale,
-            bias,
+            scale: Some(rates),
+            bias: Some(shifts),
             activation: self.activation,
         })
     }
@@ -189,7 +190,11 @@ mod tests {
 
     #[test]
     fn every_activation_has_a_name_that_is_parsed_back() {
-        let firsts = [(FusedOps::BIAS, 1), (FusedOps::batch_norm(0.25), 4)];
+        let firsts = [
+            (FusedOps::BIAS, 1),
+            (FusedOps::NONE.batch_norm(0.25), 4),
+            (FusedOps::BIAS.batch_norm(0.25), 5),
+        ];
         for ((first, args), &activation) in firsts
             .into_iter()
             .flat_map(|first| Activation::ALL.iter().map(move |a| (first, a)))
@@ -204,7 +209,8 @@ mod tests {
                 panic!("{attrs:?}");
             };
             let named = usize::from(activation != Activation::None);
-            assert_eq!(names.len(), 1 + named, "{activation:?}");
+            let first = if args == 5 { 2 } else { 1 };
+            assert_eq!(names.len(), first + named, "{activation:?}");
             assert_eq!(attrs.int(NUM_ARGS.name), args);
             assert_eq!(FusedOps::parse(&attrs).unwrap(), ops);
         }
@@ -219,11 +225,12 @@ mod tests {
 
     #[test]
     fn other_lists_are_refused_with_what_is_known() {
-        let lists: [&[&str]; 6] = [
+        let lists: [&[&str]; 7] = [
             &[],
             &["Relu"],
             &["BiasAdd", "BiasAdd"],
             &["FusedBatchNorm", "BiasAdd"],
+            &["FusedBatchNorm", "FusedBatchNorm"],
             &["BiasAdd", "Tanh"],
             &["BiasAdd", "Relu", "Relu"],
         ];

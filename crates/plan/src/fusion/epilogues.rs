@@ -47,24 +47,39 @@ pub(super) fn with_normalized_activation(graph: &Rewriter<'_>, id: NodeId) -> Op
     let activations: Vec<_> = FusedOps::activations().collect();
     let last = graph.is(id, &activations)?;
     let norm = graph.first_only_for(id, 0, BATCH_NORM)?;
-    let (conv, ops) = normalized(graph, norm)?;
-    let args = &graph.node(norm)?.inputs[1..];
-    replacement(graph, conv, args, &[norm, id], ops.then(last.op.name)?)
+    let found = normalized(graph, norm)?;
+    let ops = found.ops.then(last.op.name)?;
+    let followers: SmallVec<[NodeId; 3]> = found.sum.into_iter().chain([norm, id]).collect();
+    replacement(graph, found.conv, &found.args, &followers, ops)
 }
 
 /// A batch normalization behind a convolution.
 pub(super) fn with_batch_norm(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
-    let norm = graph.is(id, BATCH_NORM)?;
-    let (conv, ops) = normalized(graph, id)?;
-    replacement(graph, conv, &norm.inputs[1..], &[id], ops)
+    graph.is(id, BATCH_NORM)?;
+    let found = normalized(graph, id)?;
+    let followers: SmallVec<[NodeId; 3]> = found.sum.into_iter().chain([id]).collect();
+    replacement(graph, found.conv, &found.args, &followers, found.ops)
+}
+
+/// A convolution before a batch normalization, perhaps with a bias between them.
+struct Normalized {
+    conv: NodeId,
+    sum: Option<NodeId>,
+    /// The bias, and the parameters of the normalization.
+    args: SmallVec<[OutputId; 5]>,
+    ops: FusedOps,
 }
 
 /// Returns the convolution whose channels this batch normalization moves by a given mean and variance, where only its
 /// images are used.
-fn normalized(graph: &Rewriter<'_>, norm: NodeId) -> Option<(NodeId, FusedOps)> {
+fn normalized(graph: &Rewriter<'_>, norm: NodeId) -> Option<Normalized> {
     let node = graph.node(norm)?;
-    let conv = graph.only_for(norm, 0, CONVOLUTIONS)?;
-    let made = graph.node(conv)?;
+    let sum = graph.only_for(norm, 0, &[BIAS, SUM].concat());
+    let (conv, bias) = match sum {
+        Some(sum) => biased(graph, sum).map(|(conv, bias)| (conv, Some(bias)))?,
+        None => (graph.only_for(norm, 0, CONVOLUTIONS)?, None),
+    };
+    let made = graph.is(conv, CONVOLUTIONS)?;
     let channel = DataFormat::of(&made.attrs).channel(4);
     let channels = *graph.dims(node.inputs[0])?.get(channel)?;
     let alike = DataFormat::of(&node.attrs).channel(4) == channel;
@@ -78,7 +93,19 @@ fn normalized(graph: &Rewriter<'_>, norm: NodeId) -> Option<(NodeId, FusedOps)> 
     // A node whose dimensions are known only at run time stays as it is.
     let known = made.inputs.iter().all(|&i| graph.dims(i).is_some());
     let fused = !node.attrs.bool("is_training") && alike && fits && unused && known;
-    fused.then(|| (conv, FusedOps::batch_norm(node.attrs.float("epsilon"))))
+    let ops = match bias {
+        Some(_) => FusedOps::BIAS,
+        None => FusedOps::NONE,
+    };
+    fused.then(|| Normalized {
+        conv,
+        sum,
+        args: bias
+            .into_iter()
+            .chain(node.inputs[1..].iter().copied())
+            .collect(),
+        ops: ops.batch_norm(node.attrs.float("epsilon")),
+    })
 }
 
 /// Returns the GEMM or convolution that this node adds a bias to, and the bias.

@@ -2,6 +2,7 @@
 //!
 //! - A bias and an activation behind a GEMM or a convolution become its epilogue; so does a batch normalization behind a
 //!   convolution, where its mean and variance are given.
+//! - A Pad before a convolution with an epilogue becomes its padding.
 //! - A Relu behind a batch normalization, or behind the sum of one and another value, is computed in its pass.
 //! - Elementwise ops that follow each other become a chain, which runs piece by piece in one pass over memory.
 //! - Where the gradient of a max pooling is computed in the same step, the pooling stores the argmax of each window in a
@@ -15,6 +16,7 @@ mod argmax_pooling;
 mod batch_norms;
 mod chains;
 mod epilogues;
+mod pads;
 mod pooling_gradients;
 mod replacement;
 mod rewriter;
@@ -49,6 +51,7 @@ const RULES: &[Rule] = &[
     Rule::Each(batch_norms::with_relu),
     Rule::Each(epilogues::with_activation),
     Rule::Each(epilogues::with_bias),
+    Rule::Each(pads::into_convolution),
     Rule::All(chains::found),
 ];
 

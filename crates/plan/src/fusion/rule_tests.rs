@@ -3,7 +3,7 @@
 use thalweg_graph::{Attr, Fact, Graph, Output, OutputId};
 use thalweg_ops::fused::MEMBERS;
 use thalweg_ops::{DataFormat, LinalgOps, MathOps, NnOps, Padding, SourceOps};
-use thalweg_tensor::DType;
+use thalweg_tensor::{DType, Tensor};
 
 use crate::compile::simplified;
 use crate::request::{Fetch, PlanContext, Request};
@@ -221,6 +221,22 @@ fn a_batch_normalization_by_given_moments_becomes_the_epilogue_of_a_convolution(
             &["_FusedConv2D"],
         ),
         (
+            "of a convolution with a bias, with a Relu",
+            |g| {
+                let y = conv(g, NHWC).bias_add(f32(g, "c", &[6]), NHWC);
+                vec![norm(y, 6, NHWC, false)[0].relu()]
+            },
+            &["_FusedConv2D"],
+        ),
+        (
+            "of a convolution with a bias that is fetched",
+            |g| {
+                let y = conv(g, NHWC).bias_add(f32(g, "c", &[6]), NHWC);
+                vec![y, norm(y, 6, NHWC, false)[0]]
+            },
+            &["_FusedConv2D", NORM],
+        ),
+        (
             "of a depthwise convolution, with a Relu6",
             |g| {
                 let y = norm(depthwise(g), 6, NHWC, false)[0];
@@ -245,6 +261,40 @@ fn a_batch_normalization_by_given_moments_becomes_the_epilogue_of_a_convolution(
                 vec![x, norm(x, 6, NHWC, false)[0]]
             },
             &["Conv2D", NORM],
+        ),
+    ]);
+}
+
+/// A convolution without padding, with a bias, of images behind zeros.
+fn padded<'g>(g: &'g Graph, zeros: [[i32; 2]; 4]) -> [Output<'g>; 2] {
+    let paddings = g.constant(Tensor::new(&[4, 2], zeros.as_flattened()).unwrap());
+    let x = g
+        .op("Pad")
+        .input(f32(g, "x", &[2, 6, 6, 3]))
+        .input(paddings)
+        .output();
+    let w = f32(g, "w", &[3, 3, 3, 6]);
+    let y = x.conv2d(w, [2, 2], Padding::Valid, NHWC);
+    [x, y.bias_add(f32(g, "c", &[6]), NHWC)]
+}
+
+#[test]
+fn a_pad_before_a_fused_convolution_becomes_its_padding() {
+    check(&[
+        (
+            "lines and columns",
+            |g| vec![padded(g, [[0, 0], [0, 1], [2, 1], [0, 0]])[1]],
+            &["_FusedConv2D"],
+        ),
+        (
+            "images that are fetched",
+            |g| padded(g, [[0, 0], [0, 1], [0, 1], [0, 0]]).to_vec(),
+            &["Pad", "_FusedConv2D"],
+        ),
+        (
+            "an image of zeros",
+            |g| vec![padded(g, [[1, 0], [0, 1], [0, 1], [0, 0]])[1]],
+            &["Pad", "_FusedConv2D"],
         ),
     ]);
 }
