@@ -72,12 +72,9 @@ pub(crate) static SIGMOID: Op = Op {
 #[inline(always)]
 fn sigmoid<W: Wide>(x: W) -> W {
     let e = Wide::exp(-Wide::abs(x));
-    let small = e / (W::ONE + e);
-    if x < W::ZERO {
-        small
-    } else {
-        W::ONE / (W::ONE + e)
-    }
+    // One division for both forms.
+    let above = if x < W::ZERO { e } else { W::ONE };
+    above / (W::ONE + e)
 }
 
 /// `dy y (1 - y)`.
