@@ -206,7 +206,9 @@ fn stretch_rgb<T: Pixel>(line: &[T], columns: &[Between], out: &mut [f32]) -> us
         else {
             return i;
         };
-        *out = std::array::from_fn(|k| mix(a[k].to_f32(), b[k].to_f32(), x.fraction));
+        for k in 0..4 {
+            out[k] = mix(a[k].to_f32(), b[k].to_f32(), x.fraction);
+        }
     }
     count
 }
@@ -234,9 +236,10 @@ fn bilinear<T: Pixel>(image: Source<'_, T>, lines: Axis, columns: Axis, out: &mu
     }
 }
 
+#[inline]
 fn weighted(weights: [f32; 4], values: [f32; 4]) -> f32 {
-    let [a, b, c, d] = std::array::from_fn(|i| values[i] * weights[i]);
-    a + b + c + d
+    let [a, b, c, d] = values;
+    a * weights[0] + b * weights[1] + c * weights[2] + d * weights[3]
 }
 
 fn bicubic<T: Pixel>(image: Source<'_, T>, lines: Axis, columns: Axis, out: &mut [f32]) {
@@ -248,7 +251,7 @@ fn bicubic<T: Pixel>(image: Source<'_, T>, lines: Axis, columns: Axis, out: &mut
     for (out, y) in out.chunks_exact_mut(columns.len() * channels).zip(rows) {
         let [a, b, c, d] = y.pixels.map(|y| image.line(y));
         for ((((at, &a), &b), &c), &d) in line.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            *at = weighted(y.weights, [a, b, c, d].map(T::to_f32));
+            *at = weighted(y.weights, [a.to_f32(), b.to_f32(), c.to_f32(), d.to_f32()]);
         }
         match channels {
             1 => bicubic_columns::<1>(&line, &columns, out),
@@ -271,8 +274,11 @@ fn bicubic_columns<const CHANNELS: usize>(line: &[f32], columns: &[Cubic], out: 
     let (pixels, _) = line.as_chunks::<CHANNELS>();
     let (out, _) = out.as_chunks_mut::<CHANNELS>();
     for (out, x) in out.iter_mut().zip(columns) {
-        let near = x.pixels.map(|x| pixels[x]);
-        *out = std::array::from_fn(|k| weighted(x.weights, near.map(|pixel| pixel[k])));
+        let [a, b, c, d] = x.pixels;
+        let (a, b, c, d) = (&pixels[a], &pixels[b], &pixels[c], &pixels[d]);
+        for k in 0..CHANNELS {
+            out[k] = weighted(x.weights, [a[k], b[k], c[k], d[k]]);
+        }
     }
 }
 

@@ -102,9 +102,20 @@ fn far(size: f64, s: f64) -> Ratio {
         -2.244_095_244_658_582e1,
     ];
     let is_middle = size < 1.0 / 0.35;
-    let top = [polynomial(s, MIDDLE_TOP), polynomial(s, FAR_TOP)];
-    let bottom = [polynomial(s, MIDDLE_BOTTOM), polynomial(s, FAR_BOTTOM)];
-    [top, bottom].map(|[middle, far]| if is_middle { middle } else { far })
+    let (middle_top, far_top) = (polynomial(s, MIDDLE_TOP), polynomial(s, FAR_TOP));
+    let (middle_bottom, far_bottom) = (polynomial(s, MIDDLE_BOTTOM), polynomial(s, FAR_BOTTOM));
+    [
+        if is_middle { middle_top } else { far_top },
+        if is_middle { middle_bottom } else { far_bottom },
+    ]
+}
+
+/// The number for a size: below [`NEAR`], below 1.25, or beyond. Not `map` of an array, which is a function without the
+/// instructions of its caller.
+#[inline(always)]
+fn of_size(size: f64, zero: f64, one: f64, far: f64) -> f64 {
+    let at_least_near = if size < 1.25 { one } else { far };
+    if size < NEAR { zero } else { at_least_near }
 }
 
 /// The complement for a size from [`NEAR`] on, and `(erf(x) - x) / x` for one below: of each pair of polynomials one is
@@ -115,11 +126,9 @@ fn parts(x: f64) -> (f64, f64) {
     let bounded = if size < 28.0 { size } else { 28.0 };
     let inverse = 1.0 / bounded;
     let (zero, one) = (near_zero(x * x), near_one(size - 1.0));
-    let [top, bottom] = [0, 1].map(|i| {
-        let far = far(bounded, inverse * inverse)[i];
-        let at_least_near = if size < 1.25 { one[i] } else { far };
-        if size < NEAR { zero[i] } else { at_least_near }
-    });
+    let beyond = far(bounded, inverse * inverse);
+    let top = of_size(size, zero[0], one[0], beyond[0]);
+    let bottom = of_size(size, zero[1], one[1], beyond[1]);
     let ratio = top / bottom;
     // The square of the upper digits is exact.
     let upper = f64::from_bits(bounded.to_bits() & 0xffff_ffff_0000_0000);
