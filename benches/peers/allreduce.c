@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (size_t bytes = 4; bytes <= most; bytes *= 4) {
-        const int runs = bytes > 1 << 26 ? 5 : bytes >= 1 << 20 ? 20 : 200;
+        const int runs = bytes >= 1 << 26 ? 5 : bytes >= 1 << 20 ? 20 : 200;
         const double seconds = median_seconds(data, (int)(bytes / 4), runs);
         if (rank == 0) {
             printf("{\"bytes\": %zu, \"seconds\": %.9f}\n", bytes, seconds);

@@ -271,6 +271,20 @@ fn a_node_whose_outputs_equal_its_inputs_stays_only_for_those_that_wait_for_it()
 }
 
 #[test]
+fn a_node_whose_outputs_equal_its_inputs_stays_where_an_input_runs_unused() {
+    let g = graph();
+    let x = placeholder(&g, "x", []);
+    let random = g.op("Random").name("random").output();
+    let waits = g.control_dependencies([random], || x.named("waits"));
+    for other in [random, add(random, x, "sum"), waits] {
+        let both = g.op("IdentityN").inputs([other, x]).name("both").build();
+        let s = run(&g, &[(x, &[])], &[both.output(1)], &[]);
+        let names = nodes(&s);
+        assert!(names.contains(&"random = Random()".to_owned()), "{names:?}");
+    }
+}
+
+#[test]
 fn a_constant_keeps_what_it_waits_for() {
     let g = graph();
     let random = g.op("Random").name("random").build();

@@ -96,13 +96,15 @@ impl Axis {
     pub(super) fn through(&self, tap: usize) -> Through {
         let at = tap * self.dilation;
         let first = self.pad.saturating_sub(at).div_ceil(self.stride);
+        let first = first.min(self.output);
         let end = (self.input + self.pad).saturating_sub(at);
         let end = end.div_ceil(self.stride).min(self.output);
         let pixel = (first * self.stride + at).saturating_sub(self.pad);
         Through {
             first,
             end: end.max(first),
-            pixel,
+            // A tap that no output sees the image through is within its bounds all the same.
+            pixel: pixel.min(self.input),
         }
     }
 }

@@ -160,8 +160,7 @@ impl<T: Real> FilterGrad<'_, T> {
                     for (tap_x, &Through { first, end, pixel }) in self.columns.iter().enumerate() {
                         let x = &self.x[(from + iy) * g.in_w..][..g.in_w];
                         let dy = &self.dy[(to + oy) * g.out_w..][..g.out_w];
-                        let sum =
-                            product(&x[pixel.min(x.len())..], columns.stride, &dy[first..end]);
+                        let sum = product(&x[pixel..], columns.stride, &dy[first..end]);
                         let own = &mut sums[tap_y * g.k_w + tap_x];
                         *own = own.add(sum);
                     }

@@ -58,13 +58,18 @@ fn geometries() -> impl Iterator<Item = ConvGeometry> {
         ([5, 5], [1, 1], [1, 1], [4, 4]),
         ([1, 1], [2, 1], [1, 1], [0, 0]),
     ];
+    // Narrow images, which some taps never see.
+    let widths = [20, 2, 1];
     let layouts = [Layout::Nhwc, Layout::Nchw];
-    layouts.into_iter().flat_map(move |layout| {
+    let images = layouts
+        .into_iter()
+        .flat_map(move |l| widths.map(|w| (l, w)));
+    images.flat_map(move |(layout, in_w)| {
         windows
             .into_iter()
             .flat_map(move |([k_h, k_w], stride, dilation, [pad_top, pad_left])| {
                 channels.into_iter().map(move |(in_c, each)| {
-                    let (in_h, in_w) = (7, 20);
+                    let in_h = 7;
                     let out = |size: usize, taps: usize, axis: usize, pad: usize| {
                         (size + 2 * pad - (taps - 1) * dilation[axis] - 1) / stride[axis] + 1
                     };

@@ -85,7 +85,7 @@ impl<V: Vector, C: VectorCode<V::Elem>> Vectorize for Chosen<C, V> {
     }
 }
 
-/// Four or two numbers that the compiler keeps in a vector register where the architecture has one.
+/// A few numbers that the compiler keeps in a vector register where the architecture has one.
 #[derive(Clone, Copy)]
 pub struct Lanes<T, const N: usize>(pub [T; N]);
 

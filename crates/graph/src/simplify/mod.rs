@@ -40,6 +40,7 @@ use crate::check::{infer, same_as};
 use crate::data::GraphData;
 use crate::error::{GraphError, Reason};
 use crate::flow::{Contexts, collapse};
+use crate::function::calls;
 use crate::liveness::{LivePorts, Liveness};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Effect, FindOp, Gradient, LIVE_OUTPUTS, OpDef, arg, int_attr, type_attr};
@@ -105,6 +106,7 @@ pub fn simplify(
         out: data.empty(),
         devices: Vec::new(),
         ordered: Vec::new(),
+        unskippable: Vec::new(),
         flowing: Vec::new(),
         feeds: vec![None; feeds.len()],
         values: FxHashMap::default(),
@@ -191,6 +193,9 @@ struct Simplifier<'a> {
     /// By node of the new graph: `true` if it, or a node that its value comes from, waits for
     /// control inputs.
     ordered: Vec<bool>,
+    /// By node of the new graph: `true` if it, or a node that its value comes from, runs though its
+    /// value is unused.
+    unskippable: Vec<bool>,
     /// By node of the new graph: `true` if it may run never or many times, or is a control-flow
     /// node.
     flowing: Vec<bool>,
@@ -309,6 +314,7 @@ impl Simplifier<'_> {
             && !flows
             && controls.is_empty()
             && let Some(i) = same_as(node.op, &facts, &attrs)
+            && (node.outputs.len() == 1 || inputs.iter().all(|i| self.is_skippable(i.node)))
         {
             for (index, &input) in (0..node.outputs.len() as u32).zip(&inputs[i..]) {
                 let output = OutputId { node: old, index };
@@ -363,6 +369,12 @@ impl Simplifier<'_> {
         self.ordered.get(node.index()).copied().unwrap_or(false)
     }
 
+    /// `true` if a value may be left out when it is unused: nothing runs, and nothing is waited for, because of it.
+    fn is_skippable(&self, node: NodeId) -> bool {
+        let unskippable = self.unskippable.get(node.index()).copied().unwrap_or(true);
+        !unskippable && !self.is_ordered(node)
+    }
+
     fn device(&self, old: NodeId) -> u32 {
         let devices = self.options.devices;
         devices.map_or(0, |d| d.get(old.index()).copied().unwrap_or(0))
@@ -381,6 +393,19 @@ impl Simplifier<'_> {
         self.ordered.push(ordered || !node.controls.is_empty());
         let flows = self.contexts.in_control_flow(self.data.node(old), old);
         self.flowing.push(flows);
+        let idle = matches!(
+            node.op.effect,
+            Effect::Pure | Effect::Read | Effect::Feed | Effect::Handle
+        );
+        let runs = !idle || flows || !calls(node.attrs.iter().map(|(_, a)| a)).is_empty();
+        let mut inputs = node.inputs.iter();
+        let after = inputs.any(|i| {
+            self.unskippable
+                .get(i.node.index())
+                .copied()
+                .unwrap_or(true)
+        });
+        self.unskippable.push(runs || after);
         self.out.push(node)
     }
 

@@ -269,7 +269,7 @@ impl Builder<'_> {
     }
 
     /// Lets a value of at least so many bytes lie in a tensor of its own, so that it need not be copied out of the arena:
-    /// it goes to another task or rank, to a stack, or to the caller of a function.
+    /// it goes to another task or rank, to a stack, or to the caller of a function or of the step.
     pub(super) fn own_tensor(&mut self, slot: u32, min_bytes: usize) {
         let Some(plan) = self.slots.get_mut(slot as usize) else {
             return;

@@ -15,11 +15,15 @@ mod apply;
 mod argmax_pooling;
 mod batch_norms;
 mod chains;
+#[cfg(test)]
+mod epilogue_rule_tests;
 mod epilogues;
 mod pads;
 mod pooling_gradients;
 mod replacement;
 mod rewriter;
+#[cfg(test)]
+mod rule_cases;
 #[cfg(test)]
 mod rule_tests;
 #[cfg(test)]

@@ -175,6 +175,18 @@ fn constants_are_folded_and_equal_nodes_shared_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn a_large_fetched_value_lies_in_a_tensor_of_its_own() {
+    for (bytes, own) in [(256 << 10, true), (255 << 10, false)] {
+        let g = graph();
+        let x = g.placeholder("x", DType::F32, Shape::known(&[bytes / 4]));
+        let y = x.tanh().named("y");
+        let plan = Planner::cpus(&[1]).plan(&[y], &[x]).unwrap();
+        let found = home(&plan.programs[0], "y");
+        assert_eq!(matches!(found, Home::Own), own, "{bytes}: {found:?}");
+    }
+}
+
+#[test]
 fn a_large_value_for_another_task_lies_in_a_tensor_of_its_own() {
     for (len, sent) in [(64 << 10, true), (64, false)] {
         let g = graph();
