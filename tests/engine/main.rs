@@ -45,6 +45,7 @@ mod optimizers;
 mod own_op;
 mod own_op_faults;
 mod owned_models;
+mod pad_fusion;
 mod partial_shapes;
 mod placement;
 mod placer;

@@ -41,7 +41,7 @@ mod partial_sums;
 mod patches;
 mod pointwise;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod winograd;
 
 pub use filter::{Filter, Packing};

@@ -14,7 +14,8 @@ fn numbers<T: Real + From<i8>>(len: usize, salt: usize) -> Vec<T> {
         .collect()
 }
 
-fn place(layout: Layout, [h, w, c]: [usize; 3], [n, y, x, k]: [usize; 4]) -> usize {
+/// Place of a number in images of this size.
+pub(crate) fn place(layout: Layout, [h, w, c]: [usize; 3], [n, y, x, k]: [usize; 4]) -> usize {
     match layout {
         Layout::Nhwc => ((n * h + y) * w + x) * c + k,
         Layout::Nchw => ((n * c + k) * h + y) * w + x,

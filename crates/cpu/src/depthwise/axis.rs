@@ -109,6 +109,11 @@ impl Axis {
     }
 }
 
+/// The columns that each tap of a line sees.
+pub(super) fn through_taps(columns: &Axis) -> Vec<Through> {
+    (0..columns.taps).map(|tap| columns.through(tap)).collect()
+}
+
 pub(super) fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -110,6 +110,28 @@ unsafe fn store<V: Vector, const WHOLE: bool>(y: V, to: &mut [V::Elem], v: usize
     }
 }
 
+/// Adds the products of two slices of channels to sums, vector by vector.
+///
+/// # Safety
+/// As [`load`], for `N` vectors of which the last has `count` lanes.
+#[inline(always)]
+unsafe fn add_products<V: Vector, const N: usize, const WHOLE: bool>(
+    sums: &mut [V; N],
+    [a, b]: [&[V::Elem]; 2],
+    count: usize,
+) {
+    // A loop without an iterator, whose body may become a function without the instructions.
+    let mut v = 0;
+    while v < N {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let factor = load::<V, WHOLE>(b, v, count);
+            sums[v] = load::<V, WHOLE>(a, v, count).mul_add(factor, sums[v]);
+        }
+        v += 1;
+    }
+}
+
 /// Writes pixel `x` of a line.
 struct WritePixel<'a, T>(&'a Line<'a, T>, usize, &'a mut [T]);
 
@@ -128,7 +150,6 @@ impl<T: Vectored> ChannelCode for WritePixel<'_, T> {
         // SAFETY: by the caller's promise; the slices have `len` elements, which are `N` vectors of which the last has `count`.
         unsafe {
             let mut sums = [V::zero(); N];
-            // Loops without iterators, whose bodies may become functions without the instructions.
             let mut i = 0;
             while i < rows.count {
                 let (tap_y, y) = rows.get(i);
@@ -137,13 +158,8 @@ impl<T: Vectored> ChannelCode for WritePixel<'_, T> {
                     let (tap_x, x) = columns.get(j);
                     let at = (y * line.width + x) * line.channels + first;
                     let tap = (tap_y * line.k_w + tap_x) * line.channels + first;
-                    let (from, filter) = (&line.from[at..at + len], &line.filter[tap..tap + len]);
-                    let mut v = 0;
-                    while v < N {
-                        let factor = load::<V, WHOLE>(filter, v, count);
-                        sums[v] = load::<V, WHOLE>(from, v, count).mul_add(factor, sums[v]);
-                        v += 1;
-                    }
+                    let pair = [&line.from[at..at + len], &line.filter[tap..tap + len]];
+                    add_products::<V, N, WHOLE>(&mut sums, pair, count);
                     j += 1;
                 }
                 i += 1;
@@ -205,13 +221,8 @@ impl<T: Vectored> ChannelCode for AddTap<'_, T> {
             while k < seen.end - seen.first {
                 let x = (seen.pixel + k * line.step) * line.channels + first;
                 let dy = (seen.first + k) * line.channels + first;
-                let (x, dy) = (&line.x[x..x + len], &line.dy[dy..dy + len]);
-                let mut v = 0;
-                while v < N {
-                    let factor = load::<V, WHOLE>(dy, v, count);
-                    sums[v] = load::<V, WHOLE>(x, v, count).mul_add(factor, sums[v]);
-                    v += 1;
-                }
+                let pair = [&line.x[x..x + len], &line.dy[dy..dy + len]];
+                add_products::<V, N, WHOLE>(&mut sums, pair, count);
                 k += 1;
             }
             let mut v = 0;

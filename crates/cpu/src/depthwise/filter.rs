@@ -1,6 +1,6 @@
 //! The filter's gradient of a depthwise convolution.
 
-use super::axis::{Through, axes};
+use super::axis::{Through, axes, through_taps};
 use super::channels_last::{AddProducts, LineProducts};
 use super::multiplier::{filters, repeat};
 use crate::conv::{ConvGeometry, Real};
@@ -59,8 +59,7 @@ pub fn depthwise_filter_grad<T: Real>(
     }
     let (taps, numbers) = (g.k_h * g.k_w, numbers(g));
     let all = Scratch::new(scratch).take::<T>(tasks(g) * numbers);
-    let columns = axes(g)[1];
-    let columns: Vec<Through> = (0..g.k_w).map(|tap| columns.through(tap)).collect();
+    let columns = through_taps(&axes(g)[1]);
     for_chunks(cpu.pool, all, numbers, &|task, own| {
         let task = FilterGrad {
             g,

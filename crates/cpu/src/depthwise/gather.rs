@@ -1,9 +1,9 @@
 //! Images gathered through taps: the convolution, and the gradient of its images.
 //!
-//! Where the channels come last and an input channel has several filters, its pixels are repeated for each of them before
-//! the convolution, and its gradients added up after it: both then have as many channels.
+//! An input channel may have several filters. With channels last, its pixels are then repeated for each of them before the
+//! convolution, and its gradients are added up after it.
 
-use super::axis::{Axis, Taps, Through, axes};
+use super::axis::{Axis, Taps, Through, axes, through_taps};
 use super::channels_first::AddLines;
 use super::channels_last::{Line, WriteLine};
 use super::multiplier::{filters, repeat};
@@ -19,7 +19,7 @@ const TASK_ELEMENTS: usize = 8 * 1024;
 /// The convolution of images `x` with a filter, and the epilogue of its outputs.
 ///
 /// # Panics
-/// Where a slice is not as long as `g` says, or the scratch memory is smaller than [`depthwise_scratch`].
+/// A slice is not as long as `g` says, or the scratch memory is smaller than [`depthwise_scratch`].
 pub fn depthwise<T: Real>(
     cpu: Cpu<'_>,
     g: &ConvGeometry,
@@ -134,25 +134,46 @@ impl<'a, T: Real, const BACK: bool> Gather<'a, T, BACK> {
             };
             return self.epilogue.apply(cpu, channels, after, to);
         }
-        let (len, lines) = (line_len(g, self.size), lines_of_task(g, self.size));
-        let columns: Vec<Taps> = (0..w).map(|x| Self::taps(&self.columns, x)).collect();
-        let through: Vec<Through> = (0..g.k_w).map(|tap| self.columns.through(tap)).collect();
+        match g.layout {
+            Layout::Nhwc => {
+                let columns: Vec<Taps> = (0..w).map(|x| Self::taps(&self.columns, x)).collect();
+                self.each_line(cpu, to, scratch, &|line, to, scratch| {
+                    self.channels_last(cpu, line, &columns, to, scratch);
+                });
+            }
+            Layout::Nchw => {
+                let columns = through_taps(&self.columns);
+                self.each_line(cpu, to, scratch, &|line, to, _| {
+                    self.channels_first(cpu, line, &columns, to);
+                });
+            }
+        }
+    }
+
+    /// Calls `write(number, line, scratch)` for each line of this image.
+    fn each_line(
+        &self,
+        cpu: Cpu<'_>,
+        to: &mut [T],
+        scratch: &mut [u8],
+        write: &(dyn Fn(usize, &mut [T], &mut [u8]) + Sync),
+    ) {
+        let (len, lines) = (
+            line_len(self.g, self.size),
+            lines_of_task(self.g, self.size),
+        );
         let all = to.len() / len;
         let to = Disjoint::new(to);
-        let tasks = all.div_ceil(lines);
+        let lane = lane_bytes::<T>(self.g);
         for_lanes(
             cpu.pool,
-            tasks,
+            all.div_ceil(lines),
             scratch,
-            lane_bytes::<T>(g),
+            lane,
             &|task, scratch| {
                 for line in task * lines..all.min((task + 1) * lines) {
                     // SAFETY: each line belongs to one task.
-                    let to = unsafe { to.slice(line * len, len) };
-                    match g.layout {
-                        Layout::Nhwc => self.channels_last(cpu, line, &columns, to, scratch),
-                        Layout::Nchw => self.channels_first(cpu, line, &through, to),
-                    }
+                    write(line, unsafe { to.slice(line * len, len) }, scratch);
                 }
             },
         );

@@ -1,7 +1,7 @@
 //! Depthwise convolution: every input channel has filters of its own, and as many output channels.
 //!
-//! Where the channels come last, those of a pixel are summed in vectors, over all taps. Where they come first, a line is
-//! added for each tap. An input channel with several filters is repeated for each of them.
+//! With channels last, those of a pixel are summed in vectors, over all taps. With channels first, a line is added for
+//! each tap. An input channel with several filters is repeated for each of them.
 //!
 //! ```
 //! use thalweg_cpu::conv::ConvGeometry;

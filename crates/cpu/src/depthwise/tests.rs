@@ -4,6 +4,7 @@ use super::{
     depthwise, depthwise_filter_grad, depthwise_filter_grad_scratch, depthwise_input_grad,
     depthwise_scratch,
 };
+use crate::conv::tests::place;
 use crate::conv::{ConvGeometry, Real};
 use crate::{Activation, Cpu, Epilogue, Isa, Layout, ThreadPool};
 
@@ -12,14 +13,6 @@ fn numbers<T: From<i8>>(len: usize, salt: usize) -> Vec<T> {
     (0..len)
         .map(|i| T::from(((i * 7 + salt) % 11) as i8 - 5))
         .collect()
-}
-
-/// Place of a number in images of this size.
-fn place(layout: Layout, [h, w, c]: [usize; 3], [n, y, x, k]: [usize; 4]) -> usize {
-    match layout {
-        Layout::Nhwc => ((n * h + y) * w + x) * c + k,
-        Layout::Nchw => ((n * c + k) * h + y) * w + x,
-    }
 }
 
 /// Calls `f` with the places of each product: in the images, the filter and the output.

@@ -40,7 +40,7 @@ impl Simplifier<'_> {
 
     /// `true` if a node can be removed when its values are unused: it has no effect, and runs
     /// exactly once.
-    fn is_removable(&self, id: NodeId) -> bool {
+    pub(super) fn is_removable(&self, id: NodeId) -> bool {
         let node = self.out.node(id);
         // Random numbers advance from step to step, used or not; the effects of a function are not
         // known.

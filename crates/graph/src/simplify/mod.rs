@@ -40,7 +40,6 @@ use crate::check::{infer, same_as};
 use crate::data::GraphData;
 use crate::error::{GraphError, Reason};
 use crate::flow::{Contexts, collapse};
-use crate::function::calls;
 use crate::liveness::{LivePorts, Liveness};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Effect, FindOp, Gradient, LIVE_OUTPUTS, OpDef, arg, int_attr, type_attr};
@@ -369,10 +368,13 @@ impl Simplifier<'_> {
         self.ordered.get(node.index()).copied().unwrap_or(false)
     }
 
+    fn is_unskippable(&self, node: NodeId) -> bool {
+        self.unskippable.get(node.index()).copied().unwrap_or(true)
+    }
+
     /// `true` if a value may be left out when it is unused: nothing runs, and nothing is waited for, because of it.
     fn is_skippable(&self, node: NodeId) -> bool {
-        let unskippable = self.unskippable.get(node.index()).copied().unwrap_or(true);
-        !unskippable && !self.is_ordered(node)
+        !self.is_unskippable(node) && !self.is_ordered(node)
     }
 
     fn device(&self, old: NodeId) -> u32 {
@@ -393,20 +395,12 @@ impl Simplifier<'_> {
         self.ordered.push(ordered || !node.controls.is_empty());
         let flows = self.contexts.in_control_flow(self.data.node(old), old);
         self.flowing.push(flows);
-        let idle = matches!(
-            node.op.effect,
-            Effect::Pure | Effect::Read | Effect::Feed | Effect::Handle
-        );
-        let runs = !idle || flows || !calls(node.attrs.iter().map(|(_, a)| a)).is_empty();
-        let mut inputs = node.inputs.iter();
-        let after = inputs.any(|i| {
-            self.unskippable
-                .get(i.node.index())
-                .copied()
-                .unwrap_or(true)
-        });
+        let after = node.inputs.iter().any(|i| self.is_unskippable(i.node));
+        let is_source = matches!(node.op.effect, Effect::Feed | Effect::Handle);
+        let id = self.out.push(node);
+        let runs = !is_source && !self.is_removable(id);
         self.unskippable.push(runs || after);
-        self.out.push(node)
+        id
     }
 
     fn controls(&self, node: &Node) -> SmallVec<[NodeId; 2]> {

@@ -8,11 +8,11 @@ use super::replacement::Replacement;
 use super::rewriter::Rewriter;
 
 /// Convolutions that stand for several nodes already, and so name them.
-const CONVOLUTIONS: &[&str] = &["_FusedConv2D", "_FusedDepthwiseConv2dNative"];
+const FUSED_CONVOLUTIONS: &[&str] = &["_FusedConv2D", "_FusedDepthwiseConv2dNative"];
 
 /// A convolution of images that a Pad has made.
 pub(super) fn into_convolution(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
-    let conv = graph.is(id, CONVOLUTIONS)?;
+    let conv = graph.is(id, FUSED_CONVOLUTIONS)?;
     let pad = graph.only_for(id, 0, &["Pad"])?;
     let [images, paddings] = graph.node(pad)?.inputs[..] else {
         return None;
