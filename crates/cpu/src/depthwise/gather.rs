@@ -137,13 +137,13 @@ impl<'a, T: Real, const BACK: bool> Gather<'a, T, BACK> {
         match g.layout {
             Layout::Nhwc => {
                 let columns: Vec<Taps> = (0..w).map(|x| Self::taps(&self.columns, x)).collect();
-                self.each_line(cpu, to, scratch, &|line, to, scratch| {
+                self.each_line(cpu, to, scratch, |line, to, scratch| {
                     self.channels_last(cpu, line, &columns, to, scratch);
                 });
             }
             Layout::Nchw => {
                 let columns = through_taps(&self.columns);
-                self.each_line(cpu, to, scratch, &|line, to, _| {
+                self.each_line(cpu, to, scratch, |line, to, _| {
                     self.channels_first(cpu, line, &columns, to);
                 });
             }
@@ -151,13 +151,10 @@ impl<'a, T: Real, const BACK: bool> Gather<'a, T, BACK> {
     }
 
     /// Calls `write(number, line, scratch)` for each line of this image.
-    fn each_line(
-        &self,
-        cpu: Cpu<'_>,
-        to: &mut [T],
-        scratch: &mut [u8],
-        write: &(dyn Fn(usize, &mut [T], &mut [u8]) + Sync),
-    ) {
+    fn each_line<W>(&self, cpu: Cpu<'_>, to: &mut [T], scratch: &mut [u8], write: W)
+    where
+        W: Fn(usize, &mut [T], &mut [u8]) + Sync,
+    {
         let (len, lines) = (
             line_len(self.g, self.size),
             lines_of_task(self.g, self.size),
