@@ -8,6 +8,10 @@ quick base="main":
 ci:
     .ci/run
 
+# All that a release must pass.
+full:
+    .ci/full
+
 # The book, in a browser.
 book:
     mdbook serve docs --open

@@ -61,7 +61,7 @@ fn every_part_of_gpu_run_passes_on_the_emulated_card() {
         return;
     }
     let run = GpuRun::new("ten_minutes");
-    let output = run.command(&["--each", "2"]).output().unwrap();
+    let output = run.command(&["--each", "1"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", log(&run.out));
     let parts: BTreeSet<String> = run
@@ -77,7 +77,7 @@ fn every_part_of_gpu_run_passes_on_the_emulated_card() {
     assert!(run.out.join("results.md").exists());
     // Nothing is left to do.
     let before = run.units();
-    assert!(run.command(&["--each", "2"]).status().unwrap().success());
+    assert!(run.command(&["--each", "1"]).status().unwrap().success());
     assert_eq!(run.units(), before);
 }
 
@@ -87,7 +87,7 @@ fn a_killed_gpu_run_resumes() {
         return;
     }
     let run = GpuRun::new("ten_minutes_killed");
-    let arguments = ["--only", "networks/", "--each", "6"];
+    let arguments = ["--only", "smoke/", "--each", "6"];
     let mut child = run.command(&arguments).spawn().unwrap();
     let began = Instant::now();
     while run.lines().len() < 2 && began.elapsed() < RUN_TIMEOUT {
@@ -99,7 +99,7 @@ fn a_killed_gpu_run_resumes() {
     assert!(!before.is_empty());
     // As if it had been killed while it wrote.
     let file = run.out.join("results.jsonl");
-    let torn = std::fs::read_to_string(&file).unwrap() + "{\"unit\":\"networks/Co";
+    let torn = std::fs::read_to_string(&file).unwrap() + "{\"unit\":\"smoke/Co";
     std::fs::write(&file, torn).unwrap();
     let output = run.command(&arguments).output().unwrap();
     assert!(output.status.success(), "{}", log(&run.out));

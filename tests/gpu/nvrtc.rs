@@ -31,14 +31,14 @@ fn has(cubin: &[u8], name: &str) -> bool {
 }
 
 #[test]
-fn every_kernel_compiles_for_the_oldest_and_the_newest_architecture() {
-    compile_for(&[ARCHITECTURES[0], ARCHITECTURES[5]]);
+fn every_kernel_compiles_for_the_newest_architecture() {
+    compile_for(&ARCHITECTURES[5..]);
 }
 
 #[test]
 #[ignore = "takes minutes: cargo test -p thalweg-tests --test gpu nvrtc:: -- --ignored"]
 fn every_kernel_compiles_for_the_other_architectures() {
-    compile_for(&ARCHITECTURES[1..5]);
+    compile_for(&ARCHITECTURES[..5]);
 }
 
 fn compile_for(architectures: &[&str]) {
@@ -55,7 +55,7 @@ fn compile_for(architectures: &[&str]) {
         }
     };
     std::thread::scope(|scope| {
-        for half in architectures.chunks(architectures.len() / 2) {
+        for half in architectures.chunks(architectures.len().div_ceil(2)) {
             scope.spawn(|| half.iter().for_each(|a| compile(a)));
         }
     });
