@@ -1,5 +1,6 @@
-//! Steps on a card or the emulated GPU: the checks of `support/gpu_steps.rs`.
+//! Steps on a card or the emulated GPU: the checks of `support/gpu_steps.rs` and `support/gpu_branches.rs`.
 
+use thalweg_tests::gpu_branches;
 use thalweg_tests::gpu_steps::{self, Check};
 use thalweg_tests::test_gpu;
 
@@ -47,4 +48,29 @@ fn cancelled_and_timed_out_steps_end_and_the_session_remains_usable() {
 #[test]
 fn a_trace_names_kernels_and_copies_with_their_bytes() {
     check(gpu_steps::a_trace_names_kernels_and_copies_with_their_bytes);
+}
+
+#[test]
+fn a_branch_gives_the_value_of_the_side_that_the_condition_says() {
+    check(gpu_branches::a_branch_gives_the_value_of_the_side_that_the_condition_says);
+}
+
+#[test]
+fn a_branch_updates_variables_where_it_is_taken() {
+    check(gpu_branches::a_branch_updates_variables_where_it_is_taken);
+}
+
+#[test]
+fn an_element_that_a_branch_rejects_is_an_error_where_it_is_taken() {
+    check(gpu_branches::an_element_that_a_branch_rejects_is_an_error_where_it_is_taken);
+}
+
+#[test]
+fn a_branch_that_a_gpu_cannot_run_runs_on_the_host() {
+    check(gpu_branches::a_branch_that_a_gpu_cannot_run_runs_on_the_host);
+}
+
+#[test]
+fn an_automatic_loss_scale_skips_updates_and_stays_on_the_gpu() {
+    check(gpu_branches::an_automatic_loss_scale_skips_updates_and_stays_on_the_gpu);
 }

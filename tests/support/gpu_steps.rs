@@ -6,6 +6,7 @@ use std::time::Duration;
 use thalweg::prelude::*;
 use thalweg::session::Cancel;
 
+use super::gpu_branches;
 use super::line::{feeds, line};
 use super::test_gpu::{self, Gpu};
 
@@ -13,7 +14,7 @@ use super::test_gpu::{self, Gpu};
 pub type Check = fn(&Gpu);
 
 /// All checks by name.
-pub const CHECKS: [(&str, Check); 8] = [
+pub const CHECKS: [(&str, Check); 13] = [
     (
         "replayed_steps_match_uncaptured_ones",
         replayed_steps_match_uncaptured_ones,
@@ -45,6 +46,26 @@ pub const CHECKS: [(&str, Check); 8] = [
     (
         "a_trace_names_kernels_and_copies_with_their_bytes",
         a_trace_names_kernels_and_copies_with_their_bytes,
+    ),
+    (
+        "a_branch_gives_the_value_of_the_side_that_the_condition_says",
+        gpu_branches::a_branch_gives_the_value_of_the_side_that_the_condition_says,
+    ),
+    (
+        "a_branch_updates_variables_where_it_is_taken",
+        gpu_branches::a_branch_updates_variables_where_it_is_taken,
+    ),
+    (
+        "an_element_that_a_branch_rejects_is_an_error_where_it_is_taken",
+        gpu_branches::an_element_that_a_branch_rejects_is_an_error_where_it_is_taken,
+    ),
+    (
+        "a_branch_that_a_gpu_cannot_run_runs_on_the_host",
+        gpu_branches::a_branch_that_a_gpu_cannot_run_runs_on_the_host,
+    ),
+    (
+        "an_automatic_loss_scale_skips_updates_and_stays_on_the_gpu",
+        gpu_branches::an_automatic_loss_scale_skips_updates_and_stays_on_the_gpu,
     ),
 ];
 

@@ -10,6 +10,7 @@ pub mod endless_training;
 pub mod folders;
 pub mod golden;
 pub mod golden_graphs;
+pub mod gpu_branches;
 pub mod gpu_steps;
 pub mod gpu_training;
 pub mod gradients;

@@ -86,6 +86,8 @@ pub enum Body {
     Read,
     /// It only orders other nodes.
     Nothing,
+    /// By one of two functions of its graph, as input 0 says: a GPU's program holds the nodes of both.
+    Branches,
 }
 
 impl fmt::Debug for Body {
@@ -99,6 +101,7 @@ impl fmt::Debug for Body {
             Body::Handle => "Handle",
             Body::Read => "Read",
             Body::Nothing => "Nothing",
+            Body::Branches => "Branches",
         })
     }
 }
@@ -140,6 +143,16 @@ pub const fn on_host() -> Kernel {
         dtypes: &[],
         in_place: &[],
         body: Body::Host,
+    }
+}
+
+/// A GPU's kernel of a node that calls one of two functions.
+pub const fn gpu_branches() -> Kernel {
+    Kernel {
+        device: Some(DeviceType::Gpu),
+        dtypes: &[],
+        in_place: &[],
+        body: Body::Branches,
     }
 }
 
@@ -447,11 +460,14 @@ mod tests {
             Body::Handle,
             Body::Read,
             Body::Nothing,
+            Body::Branches,
         ];
         let texts: Vec<String> = bodies.iter().map(|b| format!("{b:?}")).collect();
         assert_eq!(
             texts,
-            ["View", "Tensors", "Host", "Handle", "Read", "Nothing"]
+            [
+                "View", "Tensors", "Host", "Handle", "Read", "Nothing", "Branches"
+            ]
         );
     }
 }

@@ -230,6 +230,17 @@ pub struct Commands {
     pub watched: Vec<Watched>,
     /// The checks of statuses by the host.
     pub checks: Vec<Check>,
+    /// By instruction of a branch: the conditions under which it runs, the outermost first.
+    pub guards: BTreeMap<u32, SmallVec<[Guard; 1]>>,
+}
+
+/// A condition of an instruction: it is left out of a step where the condition has another value.
+#[derive(Clone, Copy, Debug)]
+pub struct Guard {
+    /// The offset of the condition, a bool, in the staging memory.
+    pub staged: usize,
+    /// The value that lets the instruction run.
+    pub runs_if: bool,
 }
 
 /// A check of statuses by the host: from the first number to before the last, with the offset at which they are staged.

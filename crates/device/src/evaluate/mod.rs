@@ -193,7 +193,9 @@ fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Ten
             None => Err(KernelError::Argument("a variable")),
         },
         Body::View => Ok(vec![view(arguments.first(), outputs.first())?]),
-        Body::Launch(_) | Body::Host => Err(KernelError::Argument("a kernel of the CPU")),
+        Body::Launch(_) | Body::Host | Body::Branches => {
+            Err(KernelError::Argument("a kernel of the CPU"))
+        }
         Body::Tensors(run) => {
             let bytes = arguments.iter().map(|a| match a {
                 Argument::Value(t) => t.byte_size(),

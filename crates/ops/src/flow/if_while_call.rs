@@ -1,6 +1,6 @@
 //! If, StatelessIf, Case, StatelessCase, While, StatelessWhile, PartitionedCall, StatefulPartitionedCall, FakeParam.
 
-use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors, is_true};
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors, gpu_branches, is_true};
 use thalweg_graph::flow::is_extracted;
 use thalweg_graph::op::{
     Arg, AttrDef, Calls, Effect, Gradient, arg, arg_of, args_of, attr, int_attr, list_attr,
@@ -103,7 +103,7 @@ pub(crate) static IF: Op = Op {
         gradient: Gradient::Rule(gradient::branch),
         ..CALL_OP
     },
-    kernels: &[cpu_tensors(run_if)],
+    kernels: &[cpu_tensors(run_if), gpu_branches()],
 };
 
 /// Like [`IF`], for functions without effects.
@@ -118,7 +118,7 @@ pub(crate) static STATELESS_IF: Op = Op {
         gradient: Gradient::Rule(gradient::branch),
         ..CALL_OP
     },
-    kernels: &[cpu_tensors(run_if)],
+    kernels: &[cpu_tensors(run_if), gpu_branches()],
 };
 
 /// Calls the function at an index; the last one if the index is out of range.

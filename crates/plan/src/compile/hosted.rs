@@ -6,6 +6,7 @@ use thalweg_graph::simplify::{FEED, Simplified, known};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::DType;
 
+use super::branches::branch_reason;
 use crate::collectives;
 use crate::error::SessionError;
 use crate::error::failed;
@@ -87,9 +88,14 @@ fn reason(simplified: &Simplified, id: NodeId, context: PlanContext<'_>) -> Opti
         let device = &context.devices[simplified.devices[id.index()] as usize];
         collectives::on_host(simplified.graph.node(id), device, context)
     };
+    let of_sides = || {
+        let of_node = |side: &Simplified, id: NodeId| reason(side, id, context);
+        branch_reason(simplified, id, context, &of_node)
+    };
     shape_reason(simplified, id, context)
         .map(str::to_owned)
         .or_else(of_ranks)
+        .or_else(of_sides)
 }
 
 /// Returns the reason as far as it follows from kernels and shapes.

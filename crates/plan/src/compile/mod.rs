@@ -1,35 +1,38 @@
 //! Compiles a graph and a request to a plan.
 
+mod branches;
 mod builder;
 mod emit;
 mod gpu;
 mod hosted;
 mod partial;
+mod request_graph;
 mod uses;
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::{Argument, Bounds, Device, Variable, evaluate_within};
+use thalweg_device::{Device, Variable};
 use thalweg_graph::partition::{self, Partitioned, partition};
-use thalweg_graph::simplify::{DEFAULT_FOLD_TIME, Simplified, SimplifyOptions, simplify};
+use thalweg_graph::simplify::Simplified;
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
-use thalweg_tensor::{Memory, Tensor};
 
 use crate::bindings::{Bindings, FindVariable};
 use crate::collectives;
 use crate::deferred_products::defer_products;
 use crate::error::SessionError;
 use crate::options::Parallel;
-use crate::order::{Accesses, order_sections, sequence};
+use crate::order::{Accesses, order_sections};
 use crate::plan::{Arrival, Channel, FetchPlan, Plan, estimated_bytes};
 use crate::program::{Action, Instruction, Program};
 use crate::request::{Fetch, PlanContext, Request};
 use crate::task_part::TaskPart;
+use branches::Branches;
 use builder::{Builder, Built};
 use gpu::GpuBuilder;
 pub use partial::{client_channel, with_client_channels};
+use request_graph::complete;
+pub use request_graph::simplified;
 use uses::Uses;
 
 /// Stands for the slot of an input that lies nowhere: a variable's handle.
@@ -112,19 +115,6 @@ pub fn ordered(
     complete(graph, &bindings.accesses(graph, context.kernels))
 }
 
-/// Returns the order of a step, with all nodes.
-fn complete(graph: &GraphData, accesses: &Accesses) -> Result<Vec<NodeId>, SessionError> {
-    let order = sequence(graph, accesses);
-    if order.len() < graph.len() {
-        let done: FxHashSet<_> = order.iter().collect();
-        let stuck = graph.ids().find(|id| !done.contains(id));
-        return Err(SessionError::Cycle {
-            node: stuck.map_or(String::new(), |id| graph.node(id).name.clone()),
-        });
-    }
-    Ok(order)
-}
-
 /// Checks that the plan of a graph is not larger than all plans may be together.
 ///
 /// # Errors
@@ -177,16 +167,14 @@ fn planned(
             fetches: simplified.fetches.iter().map(|&o| (0, o)).collect(),
         };
         let handles = handles(request, &simplified.fetches, &bindings);
-        let bound = (bindings, accesses);
         let on = (0, first as usize);
-        let built = program(
-            context,
-            on,
-            simplified.graph,
-            &order,
-            bound,
-            (&whole, &[], &[]),
-        )?;
+        let part = OrderedGraph::new(simplified.graph, order, first, request, context)?;
+        // Nodes of branches have accesses of their own.
+        let bound = match part.branches.is_empty() {
+            true => (bindings, accesses),
+            false => part.bound(first, request, context)?,
+        };
+        let built = program(context, on, part, bound, (&whole, &[], &[]))?;
         let segments = vec![(0, built.program.len() as u32)];
         let plan = whole.plan(request, context, smallvec![built], Vec::new(), segments);
         return Ok(Plan {
@@ -220,27 +208,76 @@ fn handles(
     values.filter_map(variable).collect()
 }
 
+/// The nodes of one device, in the order in which they run.
+struct OrderedGraph {
+    graph: GraphData,
+    /// Without the nodes of branches.
+    order: Vec<NodeId>,
+    /// On a GPU: its branches, whose nodes are in the graph.
+    branches: Branches,
+}
+
+impl OrderedGraph {
+    fn new(
+        mut graph: GraphData,
+        order: Vec<NodeId>,
+        device: u32,
+        request: &Request<'_>,
+        context: PlanContext<'_>,
+    ) -> Result<OrderedGraph, SessionError> {
+        let bind =
+            |graph: &GraphData| Bindings::new(graph, &|_| device, request.variables, context);
+        let branches = match &context.devices[device as usize] {
+            Device::Cpu(_) => Branches::default(),
+            Device::Gpu(_) => branches::inline(&mut graph, device, &bind, context)?,
+        };
+        Ok(OrderedGraph {
+            graph,
+            order,
+            branches,
+        })
+    }
+
+    /// Returns the variables of the nodes, and their accesses.
+    fn bound(
+        &self,
+        device: u32,
+        request: &Request<'_>,
+        context: PlanContext<'_>,
+    ) -> Result<(Bindings, Accesses), SessionError> {
+        let bindings = Bindings::new(&self.graph, &|_| device, request.variables, context)?;
+        let accesses = bindings.accesses(&self.graph, context.kernels);
+        Ok((bindings, accesses))
+    }
+}
+
 /// Compiles the program of one device; `on` is its number among the programs, and its device's.
 fn program(
     context: PlanContext<'_>,
     on: (u32, usize),
-    graph: GraphData,
-    order: &[NodeId],
+    part: OrderedGraph,
     (bindings, accesses): (Bindings, Accesses),
     (whole, cut, parts): (&Whole, &[partition::Channel], &[u32]),
 ) -> Result<Built, SessionError> {
     let (number, device) = on;
-    let uses = whole.uses(number, &graph);
+    let OrderedGraph {
+        graph,
+        order,
+        branches,
+    } = part;
+    let mut uses = whole.uses(number, &graph);
     match &context.devices[device] {
         Device::Cpu(_) => {
             let builder = Builder::new(context, device, bindings, accesses);
-            builder.build(graph, order, (uses, &whole.fetched(number)))
+            builder.build(graph, &order, (uses, &whole.fetched(number)))
         }
         Device::Gpu(gpu) => {
+            let results = branches.values().flatten().flat_map(|side| &side.results);
+            results.flatten().for_each(|&result| uses.add(result));
             let on = (device, gpu);
             let builder = GpuBuilder::new(context, on, &graph, bindings, accesses, uses);
-            let builder = builder.between(number, cut, parts);
-            let mut built = builder.build(order, &whole.fetched(number))?;
+            let builder = builder.between(number, cut, parts).with(branches);
+            let mut built = builder.build(&order, &whole.fetched(number))?;
             built.program.graph = graph;
             Ok(built)
         }
@@ -281,14 +318,13 @@ fn several(
     let devices: SmallVec<[u32; 4]> = parts.iter().map(|p| p.device).collect();
     let mut programs: SmallVec<[Built; 1]> = SmallVec::new();
     for (number, part) in parts.into_iter().enumerate() {
-        let on = |_| part.device;
-        let bindings = Bindings::new(&part.graph, &on, request.variables, context)?;
-        let accesses = bindings.accesses(&part.graph, context.kernels);
+        let device = part.device;
         let order: Vec<NodeId> = part.graph.ids().collect();
-        let on = (number as u32, part.device as usize);
-        let bound = (bindings, accesses);
+        let part = OrderedGraph::new(part.graph, order, device, request, context)?;
+        let bound = part.bound(device, request, context)?;
+        let on = (number as u32, device as usize);
         let of = (&whole, &channels[..], &devices[..]);
-        programs.push(program(context, on, part.graph, &order, bound, of)?);
+        programs.push(program(context, on, part, bound, of)?);
     }
     let channels = channels
         .iter()
@@ -416,57 +452,6 @@ fn arrivals(programs: &[Program]) -> Vec<Arrival> {
         instructions.filter_map(arrival).collect()
     };
     programs.iter().enumerate().flat_map(of).collect()
-}
-
-/// Maximum bytes of the folded constants of one plan, and of the values that fold them.
-const MAX_FOLDED_BYTES: usize = 64 << 20;
-/// Maximum estimated nanoseconds of a node to be folded.
-const MAX_FOLD_COST: u64 = 50_000_000;
-/// Maximum outputs of a node to be folded: each is a constant of the graph then.
-const MAX_FOLDED_OUTPUTS: usize = 1024;
-
-/// Returns the graph that computes the request: pruned, cut at its feeds, with constants folded.
-///
-/// # Errors
-/// A node whose inputs do not fit each other.
-pub fn simplified(
-    data: &GraphData,
-    request: &Request<'_>,
-    context: PlanContext<'_>,
-) -> Result<Simplified, SessionError> {
-    let mut values = Vec::new();
-    let mut targets = Vec::new();
-    for fetch in request.fetches {
-        match *fetch {
-            Fetch::Value(output) => values.push(output),
-            Fetch::Run(node) => targets.push(node),
-        }
-    }
-
-    let host = context.devices[0].host();
-    let memory = Arc::new(Memory::within(host.memory(), MAX_FOLDED_BYTES));
-    let bounds = Bounds {
-        memory: &memory,
-        cost: MAX_FOLD_COST,
-    };
-    let fold = |node: &Node, inputs: &[&Tensor]| {
-        if node.outputs.len() > MAX_FOLDED_OUTPUTS {
-            return None;
-        }
-        let arguments: SmallVec<[Argument<'_>; 4]> =
-            inputs.iter().map(|t| Argument::Value(t)).collect();
-        let op = context.kernels.get(node.op.name)?;
-        evaluate_within(bounds, host, op, node, &arguments).ok()
-    };
-    let options = SimplifyOptions {
-        evaluate: context.optimise.then_some(&fold),
-        fold_time: DEFAULT_FOLD_TIME,
-        share: context.optimise,
-        devices: Some(request.devices),
-        ops: Some(&|name| context.kernels.get(name).map(|op| &op.def)),
-    };
-    simplify(data, request.feeds, &values, &targets, &options)
-        .map_err(|e| SessionError::from(vec![e]))
 }
 
 #[cfg(test)]

@@ -60,6 +60,11 @@ impl ProgramRun<'_> {
 
     pub(super) fn instruction(&self, at: u32) -> Result<(), SessionError> {
         match self.program.instructions[at as usize].action {
+            Action::Segment(_) | Action::Check(_) | Action::IsInitialized { .. } | Action::Wait
+                if self.is_of_other_branch(at) =>
+            {
+                Ok(())
+            }
             Action::Stage => {
                 self.stage();
                 Ok(())

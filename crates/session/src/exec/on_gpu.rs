@@ -33,6 +33,22 @@ impl<'a> ProgramRun<'a> {
         }
     }
 
+    /// `true` for an instruction of a branch that this step does not take. The conditions have been waited for.
+    pub(super) fn is_of_other_branch(&self, at: u32) -> bool {
+        let Some((_, gpu_frame, commands)) = self.queue() else {
+            return false;
+        };
+        let Some(guards) = commands.guards.get(&at) else {
+            return false;
+        };
+        // The condition of an inner branch is there only where the outer one is taken.
+        guards.iter().any(|guard| {
+            // SAFETY: a byte within the staging memory, which the queue has written.
+            let condition = unsafe { gpu_frame.staged(guard.staged).read() };
+            (condition != 0) != guard.runs_if
+        })
+    }
+
     /// Copies feeds into the staging memory that the GPU copies from.
     pub(super) fn stage(&self) {
         let Some((_, gpu_frame, commands)) = self.queue() else {

@@ -30,6 +30,10 @@ impl GpuBuilder<'_> {
         // A captured segment is complete by itself, and the host reads finished results.
         self.join(node);
         self.open = false;
+        if !self.guards.is_empty() {
+            let number = self.instructions.len() as u32;
+            self.commands.guards.insert(number, self.guards.clone());
+        }
         self.instructions.push(Instruction {
             node,
             action,

@@ -1,6 +1,7 @@
 //! A GPU's program: one walk along its order asks kernels for their launches, gives values places, and gathers commands
 //! between the host's actions into segments.
 
+mod branch;
 mod collective;
 mod launch;
 mod memory;
@@ -16,11 +17,12 @@ use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 
+use super::branches::Branches;
 use super::builder::Built;
 use super::uses::Uses;
 use crate::bindings::Bindings;
 use crate::error::SessionError;
-use crate::gpu_program::{Commands, GpuCommand, GpuPlace};
+use crate::gpu_program::{Commands, GpuCommand, GpuPlace, Guard};
 use crate::kernels::{dtypes, find, no_kernel};
 use crate::memory::{Arena, ArenaBlock};
 use crate::order::Accesses;
@@ -53,6 +55,10 @@ pub(super) struct GpuBuilder<'a> {
     instruction_of: FxHashMap<NodeId, SmallVec<[u32; 2]>>,
     /// `true` if the last segment takes more commands.
     open: bool,
+    /// The branches of the graph.
+    branches: Branches,
+    /// The conditions of the branches that the walk is in, the outermost first.
+    guards: SmallVec<[Guard; 1]>,
     /// By output: the place in the order of its last use, those of its views included.
     last_use: FxHashMap<OutputId, usize>,
     /// By variable: the places in the order of its updates.
@@ -117,6 +123,8 @@ impl<'a> GpuBuilder<'a> {
             instructions: Vec::new(),
             instruction_of: FxHashMap::default(),
             open: false,
+            branches: Branches::default(),
+            guards: SmallVec::new(),
             last_use: FxHashMap::default(),
             to_gpu: FxHashSet::default(),
             from_gpu: FxHashSet::default(),
@@ -155,6 +163,12 @@ impl<'a> GpuBuilder<'a> {
         self
     }
 
+    /// With the nodes of these branches, which are in the graph.
+    pub(super) fn with(mut self, branches: Branches) -> Self {
+        self.branches = branches;
+        self
+    }
+
     /// Builds the program that runs the nodes of the graph in this order and brings `fetched` to the host.
     pub(super) fn build(
         mut self,
@@ -164,13 +178,12 @@ impl<'a> GpuBuilder<'a> {
         let (Some(&first), Some(&last)) = (order.first(), order.last()) else {
             return Ok(self.built());
         };
-        self.look_ahead(order, fetched);
+        let all = self.with_branches(order);
+        self.look_ahead(&all, fetched);
         self.instruction(first, Action::Stage, &[], &[]);
         // The first commands of a step are known only when all nodes have been walked.
         self.segment(first);
-        for (at, &id) in order.iter().enumerate() {
-            self.node(at, id)?;
-        }
+        self.walk(order, &mut 0)?;
         for &output in fetched {
             self.fetch(output, last)?;
         }
@@ -308,7 +321,7 @@ impl<'a> GpuBuilder<'a> {
                 self.is_initialized(id, node, output);
                 Ok(())
             }
-            Body::Host | Body::Compute(_) | Body::Tensors(_) => Err(no_kernel(
+            Body::Host | Body::Branches | Body::Compute(_) | Body::Tensors(_) => Err(no_kernel(
                 self.context.kernels,
                 node,
                 dtypes(graph, node),

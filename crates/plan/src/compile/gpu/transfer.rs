@@ -75,18 +75,10 @@ impl GpuBuilder<'_> {
 
     /// Copies a value to a slot of the host.
     pub(super) fn copy_out(&mut self, id: NodeId, output: OutputId) -> Result<u32, SessionError> {
-        let graph = self.graph;
-        let fact = graph.fact(output).cloned();
+        let fact = self.graph.fact(output).cloned();
         let fact = fact.unwrap_or_else(|| Fact::new(DType::U8, Shape::known(&[0])));
-        let bytes = self.bytes(graph.node(output.node), &fact)?;
         let len = fact.shape.elements().unwrap_or(0);
-        let to = self.staged(bytes);
-        let node = graph.node(output.node);
-        let missing = || failed(node, KernelError::Argument("a value"));
-        let from = self.place(output).ok_or_else(missing)?;
-        if bytes > 0 {
-            self.push_command(id, GpuCommand::CopyOut { from, to, bytes });
-        }
+        let to = self.stage_out(id, output, &fact)?;
         let slot = self.slots.len() as u32;
         self.slots.push(SlotPlan {
             dtype: fact.dtype,
@@ -94,6 +86,24 @@ impl GpuBuilder<'_> {
             home: Home::Staged(to),
         });
         Ok(slot)
+    }
+
+    /// Copies a value to the host's staging memory; returns the offset.
+    pub(super) fn stage_out(
+        &mut self,
+        id: NodeId,
+        output: OutputId,
+        fact: &Fact,
+    ) -> Result<usize, SessionError> {
+        let node = self.graph.node(output.node);
+        let bytes = self.bytes(node, fact)?;
+        let to = self.staged(bytes);
+        let missing = || failed(node, KernelError::Argument("a value"));
+        let from = self.place(output).ok_or_else(missing)?;
+        if bytes > 0 {
+            self.push_command(id, GpuCommand::CopyOut { from, to, bytes });
+        }
+        Ok(to)
     }
 
     pub(super) fn receive(
