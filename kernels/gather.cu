@@ -1,4 +1,4 @@
-// Gathers of slices by index, and segment sums of slices. An index that is out of range
+// Gathers of slices by index, segment sums of slices, and reversed sequences. An index that is out of range
 // lowers the status to its position; the first one counts.
 #include "thalweg.cuh"
 
@@ -46,6 +46,27 @@ KERNEL(UnsortedSegmentSum, const T* data, const U* ids, T* output, Index n, Inde
             if ((i64)ids[row] == segment) sum += (Wrap)widen(data[row * inner + column]);
         }
         output[i] = Narrow<T>::from(sum);
+    }
+}
+
+// Of each sequence the first elements, as many as its length says, from last to first. A length that is out of range lowers
+// the status to its position.
+struct Sequences {
+    Index batches;
+    Index len;
+    Index batch_step;
+    Index step;
+};
+
+KERNEL(ReverseSequence, const T* input, const U* lengths, T* output, Index n, Sequences s,
+       u64* status) {
+    for (Index i = first(); i < s.batches; i += stride()) {
+        if (lengths[i] < 0 || (u64)lengths[i] > s.len) atomicMin(status, (u64)i);
+    }
+    for (Index i = first(); i < n; i += stride()) {
+        const Index length = (Index)lengths[i / s.batch_step % s.batches];
+        const Index at = i / s.step % s.len;
+        output[i] = input[at < length && length <= s.len ? i + (length - 1 - 2 * at) * s.step : i];
     }
 }
 #endif

@@ -26,11 +26,14 @@ pub const DEPTHWISE: &str = include_str!("depthwise.cu");
 /// Constants, ranges and one-hot rows.
 pub const FILL: &str = include_str!("fill.cu");
 
-/// Rows by index.
+/// Rows by index, and reversed sequences.
 pub const GATHER: &str = include_str!("gather.cu");
 
 /// Local response normalization.
 pub const LRN: &str = include_str!("lrn.cu");
+
+/// Copies by tables of offsets, and sums along axes by lists.
+pub const TABLES: &str = include_str!("tables.cu");
 
 /// Strided copies: transposes, slices, paddings and concatenations.
 pub const STRIDED_COPY: &str = include_str!("strided_copy.cu");

@@ -204,6 +204,7 @@ impl Emulated {
                     Arg::Scratch(at) => (address(&scratch) + *at as u64).to_ne_bytes().to_vec(),
                     Arg::Counter => (counter.as_ptr() as u64).to_ne_bytes().to_vec(),
                     Arg::Status => (&raw const *status as u64).to_ne_bytes().to_vec(),
+                    Arg::Table(words) => (words.as_ptr() as u64).to_ne_bytes().to_vec(),
                     Arg::Value(bytes) => bytes.to_vec(),
                 })
                 .collect();

@@ -1,5 +1,7 @@
 //! Launches: a function of a CUDA source, its grid and its arguments.
 
+use std::sync::Arc;
+
 use bytemuck::{NoUninit, bytes_of};
 use smallvec::SmallVec;
 use thalweg_tensor::DType;
@@ -70,6 +72,8 @@ pub enum Arg {
     /// The address of the node's status: 64 bits, all ones where every element is accepted, and otherwise the number of
     /// the first that is not: kernels lower it by `atomicMin`.
     Status,
+    /// The address of these words, which the plan keeps in the device's memory: a table that is too long for a value.
+    Table(Arc<[u64]>),
     /// The bytes of a value.
     Value(SmallVec<[u8; 16]>),
 }

@@ -5,8 +5,10 @@ use bytemuck::Pod;
 use smallvec::SmallVec;
 use thalweg_cpu::number::Number;
 use thalweg_cpu::parallel::for_chunks;
+use thalweg_device::gpu::Launches;
 use thalweg_device::{KernelError, Prepare, Prepared};
 
+use crate::gpu::{gather_by_tables, scatter_by_tables};
 use crate::support::elementwise::CHUNK;
 use crate::support::raw_elements::{by_size, input_as, output_as};
 
@@ -79,6 +81,16 @@ impl IndexTables {
             });
             Ok(())
         })
+    }
+
+    /// GPU launches of [`IndexTables::gather`].
+    pub(super) fn gather_on_gpu(&self, p: &Prepare<'_>) -> Result<Launches, KernelError> {
+        gather_by_tables(p, &self.tables, self.each)
+    }
+
+    /// GPU launches of [`IndexTables::scatter`].
+    pub(super) fn scatter_on_gpu(&self, p: &Prepare<'_>) -> Result<Launches, KernelError> {
+        scatter_by_tables(p, &self.tables, self.each)
     }
 
     /// Kernel that copies each element of input 0 to its offset in output 0; other elements are zeros.

@@ -1,4 +1,4 @@
-//! GPU launches of gathers and of segment sums.
+//! GPU launches of gathers, of segment sums and of reversed sequences.
 
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
@@ -82,4 +82,25 @@ pub(super) fn short_segment_sum(p: &Prepare<'_>, segments: usize, inner: usize) 
         }),
         ..launch.into()
     }
+}
+
+/// Reverses the first elements of each sequence: `batches` lengths in input 1, sequences of `len` elements, and the steps
+/// along both axes.
+pub(crate) fn reverse_sequence(
+    p: &Prepare<'_>,
+    [batches, len, batch_step, step]: [usize; 4],
+) -> Result<Launches, KernelError> {
+    let n = p.outputs[0].elements();
+    let longest = n.max(batches).max(len);
+    let types = [by_size(p.dtype(0))?, p.dtype(1)];
+    let launch = Launch::over(longest, &GATHER, "ReverseSequence", &types);
+    let launch = launch.input(0).input(1).output(0).indices(&[n]);
+    let launch = launch.indices(&[batches, len, batch_step, step]);
+    Ok(Launches {
+        fault: Some(Fault {
+            input: 1,
+            reason: format!("a sequence has between 0 and {len} elements"),
+        }),
+        ..launch.arg(Arg::Status).into()
+    })
 }

@@ -20,6 +20,7 @@ mod segments;
 mod softmax;
 mod sources;
 mod strided_copy;
+mod tables;
 mod variables;
 
 pub(crate) use arg_min_max::position;
@@ -30,7 +31,7 @@ pub(crate) use elementwise::{binary, binary_as, broadcast, check_numerics, check
 pub(crate) use fill::{
     add_n, band_part, cast, fill, one_hot, ones, range, repeated, select, select_slices, zeros,
 };
-pub(crate) use gather::{gather, gather_of};
+pub(crate) use gather::{gather, gather_of, reverse_sequence};
 pub(crate) use gemm::gemm;
 pub(crate) use normalize::{batch_norm, batch_norm_grad, lrn, lrn_grad};
 pub(crate) use pool::{pool, pool_argmax, pool_argmax_grad};
@@ -43,4 +44,5 @@ pub(crate) use scan::{in_top_k, scan, top_k};
 pub(crate) use softmax::{cross_entropy, softmax};
 pub use sources::HEADER;
 pub(crate) use strided_copy::strided_copy;
+pub(crate) use tables::{AxisLists, AxisSum, gather_by_tables, scatter_by_tables, sum_along};
 pub(crate) use variables::{assign, assign_by, step};

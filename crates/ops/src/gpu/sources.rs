@@ -70,6 +70,10 @@ pub(super) static TOP_K: Source = Source {
     name: "top_k",
     text: thalweg_kernels::TOP_K,
 };
+pub(super) static TABLES: Source = Source {
+    name: "tables",
+    text: thalweg_kernels::TABLES,
+};
 pub(super) static SORT: Source = Source {
     name: "sort",
     text: thalweg_kernels::SORT,

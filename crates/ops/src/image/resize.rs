@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
 use thalweg_cpu::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::gpu::Launches;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
 use thalweg_image::pixels::{Cubic, Method, Pixel, Resize, Sampling, cubic};
@@ -13,6 +14,7 @@ use thalweg_image::{Size, Window};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use super::images::{PIXELS, image_error};
+use crate::gpu::{AxisLists, AxisSum, sum_along};
 use crate::nn::resize::{ALIGN, CENTERS, forward_shape, gradient_node, gradient_shape};
 use crate::support::widened::widened;
 
@@ -129,6 +131,37 @@ fn bicubic_grad<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }))
 }
 
+/// By pixel of the resized images along an axis: the pixels that it is interpolated between.
+fn cubic_lists(sampling: Sampling, from: usize, to: usize) -> AxisLists {
+    let of = |i| {
+        let Cubic { pixels, weights } = cubic(sampling, i, from, to);
+        pixels.into_iter().zip(weights)
+    };
+    AxisLists::new((0..to).map(of))
+}
+
+fn bicubic_launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    if p.outputs[0].elements() == 0 {
+        return Ok(Launches::default());
+    }
+    let (sampling, from, to) = (sampling(p)?, p.dims(0), p.output_dims(0));
+    // Lines first, as in TensorFlow, so that rounding is alike.
+    let axes = [1, 2].map(|axis| (axis, cubic_lists(sampling, from[axis], to[axis])));
+    sum_along(p, AxisSum::Weighted, from, &axes)
+}
+
+fn bicubic_grad_launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    if p.outputs[0].elements() == 0 {
+        return Ok(Launches::default());
+    }
+    let (sampling, from, to) = (sampling(p)?, p.dims(1), p.dims(0));
+    let axes = [1, 2].map(|axis| {
+        let lists = cubic_lists(sampling, from[axis], to[axis]);
+        (axis, lists.transposed(from[axis]))
+    });
+    sum_along(p, AxisSum::Weighted, to, &axes)
+}
+
 /// Interpolates each pixel between sixteen.
 pub(crate) static RESIZE_BICUBIC: Op = Op {
     def: OpDef {
@@ -147,7 +180,10 @@ pub(crate) static RESIZE_BICUBIC: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| forward_of(p, Method::Bicubic))],
+    kernels: &[
+        cpu(|p| forward_of(p, Method::Bicubic)),
+        gpu(bicubic_launches),
+    ],
 };
 
 /// Gradient of [`RESIZE_BICUBIC`].
@@ -161,10 +197,13 @@ pub(crate) static RESIZE_BICUBIC_GRAD: Op = Op {
         shape: gradient_shape,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(1), [F32 F64], T => bicubic_grad::<T>(p), else
-            Err(KernelError::DType(p.dtype(1))))
-    })],
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(1), [F32 F64], T => bicubic_grad::<T>(p), else
+                Err(KernelError::DType(p.dtype(1))))
+        }),
+        gpu(bicubic_grad_launches),
+    ],
 };
 
 /// The mean of the pixels that a pixel covers.

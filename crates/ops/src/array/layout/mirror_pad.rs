@@ -1,13 +1,15 @@
 //! MirrorPad, MirrorPadGrad.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, cpu};
+use thalweg_device::gpu::Launches;
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Default, Gradient, arg, str_attr, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::pad::paddings;
 use crate::array::index_tables::{IndexTables, strides};
+use crate::gpu::{AxisLists, AxisSum, sum_along};
 use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, invalid_value};
 use crate::support::trivial_kernels::nothing;
@@ -77,18 +79,18 @@ fn unpadded(d: i64, (before, after): (i64, i64)) -> Option<i64> {
         .filter(|&d| d >= 0)
 }
 
-/// For each element of a padded tensor, the element that it mirrors; `None` if the tensor is empty.
-fn tables(
+/// By axis, for each index of a padded tensor: the index that it mirrors. `None` if a tensor is empty.
+fn mirrored(
     p: &Prepare<'_>,
     outer: &[usize],
     inner: &[usize],
-) -> Result<Option<IndexTables>, KernelError> {
+) -> Result<Option<Vec<Vec<usize>>>, KernelError> {
     if outer.contains(&0) || inner.contains(&0) {
         return Ok(None);
     }
-    let (paddings, strides) = (p.ints(1)?, strides(inner));
+    let paddings = p.ints(1)?;
     let edge = i64::from(!symmetric(&p.node.attrs));
-    let table = |i: usize| {
+    let along = |i: usize| {
         let (before, last) = (
             paddings.get(2 * i).copied().unwrap_or(0),
             inner[i] as i64 - 1,
@@ -101,13 +103,47 @@ fn tables(
             } else {
                 at
             };
-            at.clamp(0, last) as usize * strides[i]
+            at.clamp(0, last) as usize
         };
         (0..outer[i]).map(mirrored).collect()
     };
-    Ok(Some(IndexTables::new(
-        (0..outer.len()).map(table).collect(),
-    )))
+    Ok(Some((0..outer.len()).map(along).collect()))
+}
+
+/// For each element of a padded tensor, the element that it mirrors; `None` if a tensor is empty.
+fn tables(
+    p: &Prepare<'_>,
+    outer: &[usize],
+    inner: &[usize],
+) -> Result<Option<IndexTables>, KernelError> {
+    let strides = strides(inner);
+    let offsets = |mut axes: Vec<Vec<usize>>| {
+        for (axis, &stride) in axes.iter_mut().zip(&strides) {
+            axis.iter_mut().for_each(|at| *at *= stride);
+        }
+        IndexTables::new(axes)
+    };
+    Ok(mirrored(p, outer, inner)?.map(offsets))
+}
+
+/// Launches of the gradient: sums along each axis that was padded.
+fn images_added(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+    let (outer, inner) = (p.dims(0), p.output_dims(0));
+    let Some(axes) = mirrored(p, outer, inner)? else {
+        return Ok(Launches::default());
+    };
+    let padded = |axis: &usize| outer[*axis] != inner[*axis];
+    let padded: Vec<usize> = (0..outer.len()).filter(padded).collect();
+    if padded.is_empty() {
+        return tables(p, inner, outer)?.map_or(Ok(Launches::default()), |t| t.gather_on_gpu(p));
+    }
+    let lists = |axis: usize| {
+        let of = |&at: &usize| [(at, 1.0)];
+        let lists = AxisLists::new(axes[axis].iter().map(of)).transposed(inner[axis]);
+        (axis, lists)
+    };
+    let axes: Vec<(usize, AxisLists)> = padded.into_iter().map(lists).collect();
+    sum_along(p, AxisSum::Plain, outer, &axes)
 }
 
 /// Pads a tensor with its mirror image.
@@ -132,6 +168,10 @@ pub(crate) static MIRROR_PAD: Op = Op {
             Some(tables) => tables.gather(p),
             None => Ok(nothing()),
         }),
+        gpu(|p| match tables(p, p.output_dims(0), p.dims(0))? {
+            Some(tables) => tables.gather_on_gpu(p),
+            None => Ok(Launches::default()),
+        }),
     ],
 };
 
@@ -151,11 +191,14 @@ pub(crate) static MIRROR_PAD_GRAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| match tables(p, p.dims(0), p.output_dims(0))? {
-        Some(tables) => widened_ints(p, &[0], &[0], &|p| {
-            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => Ok(tables.clone().add::<T>(p)), else
-                Err(KernelError::DType(p.dtype(0))))
+    kernels: &[
+        cpu(|p| match tables(p, p.dims(0), p.output_dims(0))? {
+            Some(tables) => widened_ints(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => Ok(tables.clone().add::<T>(p)), else
+                    Err(KernelError::DType(p.dtype(0))))
+            }),
+            None => Ok(nothing()),
         }),
-        None => Ok(nothing()),
-    })],
+        gpu(images_added),
+    ],
 };

@@ -1,6 +1,7 @@
 //! ReverseV2, Roll, ReverseSequence.
 
 use smallvec::smallvec;
+use thalweg_device::gpu::Launches;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::infer::resolve_axis;
 use thalweg_graph::op::{Gradient, arg, attr, int_attr, type_attr, type_attr_or};
@@ -10,9 +11,10 @@ use thalweg_tensor::text::counted;
 
 use crate::array::box_copies::BoxCopies;
 use crate::array::index_tables::{IndexTables, strides};
+use crate::gpu::reverse_sequence;
 use crate::support::numbered_elements::numbered_kernel;
 use crate::support::raw_elements::{by_size, input_as, output_as};
-use crate::support::shape_inputs::{ints_per_dim, invalid_value};
+use crate::support::shape_inputs::{ints_per_dim, invalid_value, kernel_error};
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
 use crate::support::trivial_kernels::nothing;
 use crate::support::widened::with_i64_indices;
@@ -131,13 +133,24 @@ pub(crate) static ROLL: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[numbered_kernel!(ROLL, "T"), cpu(rolled)],
+    kernels: &[
+        numbered_kernel!(ROLL, "T"),
+        cpu(|p| match rolled(p)? {
+            Some(tables) => tables.gather(p),
+            None => Ok(nothing()),
+        }),
+        gpu(|p| match rolled(p)? {
+            Some(tables) => tables.gather_on_gpu(p),
+            None => Ok(Launches::default()),
+        }),
+    ],
 };
 
-fn rolled(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+/// For each element of the output, the element of the input; `None` if there is none.
+fn rolled(p: &Prepare<'_>) -> Result<Option<IndexTables>, KernelError> {
     let dims = p.dims(0);
     if p.outputs[0].elements() == 0 {
-        return Ok(nothing());
+        return Ok(None);
     }
     let mut shifts = vec![0usize; dims.len()];
     for (shift, axis) in p.ints(1)?.into_iter().zip(p.ints(2)?) {
@@ -152,7 +165,7 @@ fn rolled(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let from = |to: usize| (to + d - shifts[i]) % d * strides[i];
         (0..d).map(from).collect()
     };
-    IndexTables::new((0..dims.len()).map(table).collect()).gather(p)
+    Ok(Some(IndexTables::new((0..dims.len()).map(table).collect())))
 }
 
 /// The batch and sequence axes of a node, for a known rank.
@@ -218,13 +231,18 @@ pub(crate) static REVERSE_SEQUENCE: Op = Op {
     kernels: &[
         numbered_kernel!(REVERSE_SEQUENCE, "T"),
         cpu(|p| with_i64_indices(p, &[1], &|p| by_size!(p.dtype(0), T => sequences::<T>(p)))),
+        gpu(|p| {
+            let dims = p.dims(0);
+            let (batch, seq) = axes(&p.node.attrs, dims.len()).map_err(kernel_error)?;
+            let steps = strides(dims);
+            reverse_sequence(p, [dims[batch], dims[seq], steps[batch], steps[seq]])
+        }),
     ],
 };
 
 fn sequences<T: bytemuck::Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (dims, dtype) = (p.dims(0), p.dtype(0));
-    let (batch, seq) =
-        axes(&p.node.attrs, dims.len()).map_err(crate::support::shape_inputs::kernel_error)?;
+    let (batch, seq) = axes(&p.node.attrs, dims.len()).map_err(kernel_error)?;
     let (batches, len, strides) = (dims[batch], dims[seq], strides(dims));
     let n = p.outputs[0].elements();
     // Adjacent elements are copied together.

@@ -1,7 +1,8 @@
 //! SpaceToBatchND, BatchToSpaceND, SpaceToBatch, BatchToSpace.
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::gpu::Launches;
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{
     Allowed, AttrDef, Gradient, InputGradients, arg, attr, type_attr, type_attr_or,
 };
@@ -157,8 +158,27 @@ fn shape(cx: &mut Infer<'_>, old: bool, to_batch: bool) -> Result<(), InferError
     Ok(())
 }
 
-/// Kernel: maps each element of the spatial tensor (padded or cropped) to an element of the batched one.
+/// Kernel of a node: its blocks are those of [`blocks_of`].
 fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, KernelError> {
+    match (mapping(p, old, to_batch)?, to_batch) {
+        (None, _) => Ok(nothing()),
+        (Some(tables), true) => tables.scatter(p),
+        (Some(tables), false) => tables.gather(p),
+    }
+}
+
+/// As [`prepare`], on a GPU.
+fn launches(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Launches, KernelError> {
+    match (mapping(p, old, to_batch)?, to_batch) {
+        (None, _) => Ok(Launches::default()),
+        (Some(tables), true) => tables.scatter_on_gpu(p),
+        (Some(tables), false) => tables.gather_on_gpu(p),
+    }
+}
+
+/// Maps each element of the spatial tensor (padded or cropped) to an element of the batched one; `None` if the output is
+/// empty.
+fn mapping(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Option<IndexTables>, KernelError> {
     let values = match old {
         true => [Some(p.ints(1)?), None],
         false => [Some(p.ints(1)?), Some(p.ints(2)?)],
@@ -170,7 +190,7 @@ fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, Kerne
         false => (p.output_dims(0), p.dims(0)),
     };
     if p.outputs[0].elements() == 0 {
-        return Ok(nothing());
+        return Ok(None);
     }
     let strides = strides(batches);
     // A step along the first side of a block skips all batches that the other sides make.
@@ -182,7 +202,7 @@ fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, Kerne
     }
     if space.contains(&0) {
         // All of the output is padding, and tables must not be empty.
-        return IndexTables::new(vec![vec![0]]).scatter(p);
+        return Ok(Some(IndexTables::new(vec![vec![0]])));
     }
     let table = |i: usize| -> Vec<usize> {
         let along = i.checked_sub(1).filter(|&k| k < blocks.sides.len());
@@ -194,11 +214,9 @@ fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, Kerne
             .map(|at| at / side * strides[i] + at % side * block_strides[k])
             .collect()
     };
-    let tables = IndexTables::new((0..space.len()).map(table).collect());
-    match to_batch {
-        true => tables.scatter(p),
-        false => tables.gather(p),
-    }
+    Ok(Some(IndexTables::new(
+        (0..space.len()).map(table).collect(),
+    )))
 }
 
 /// Gradient: the inverse op.
@@ -240,7 +258,10 @@ pub(crate) static SPACE_TO_BATCH_ND: Op = Op {
         gradient: Gradient::Rule(|g| back(g, "BatchToSpaceND")),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| prepare(p, false, true))],
+    kernels: &[
+        cpu(|p| prepare(p, false, true)),
+        gpu(|p| launches(p, false, true)),
+    ],
 };
 
 /// Moves batches to blocks of the spatial dimensions.
@@ -263,7 +284,10 @@ pub(crate) static BATCH_TO_SPACE_ND: Op = Op {
         gradient: Gradient::Rule(|g| back(g, "SpaceToBatchND")),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| prepare(p, false, false))],
+    kernels: &[
+        cpu(|p| prepare(p, false, false)),
+        gpu(|p| launches(p, false, false)),
+    ],
 };
 
 /// Moves blocks of pixels to the batch.
@@ -278,7 +302,10 @@ pub(crate) static SPACE_TO_BATCH: Op = Op {
         gradient: Gradient::Rule(|g| back(g, "BatchToSpace")),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| prepare(p, true, true))],
+    kernels: &[
+        cpu(|p| prepare(p, true, true)),
+        gpu(|p| launches(p, true, true)),
+    ],
 };
 
 /// Moves batches to blocks of pixels.
@@ -293,5 +320,8 @@ pub(crate) static BATCH_TO_SPACE: Op = Op {
         gradient: Gradient::Rule(|g| back(g, "SpaceToBatch")),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| prepare(p, true, false))],
+    kernels: &[
+        cpu(|p| prepare(p, true, false)),
+        gpu(|p| launches(p, true, false)),
+    ],
 };

@@ -17,21 +17,21 @@ pub(crate) const CENTERS: AttrDef = bool_attr("half_pixel_centers", false);
 
 /// Mapping of positions in the resized images to positions in the original ones.
 #[derive(Clone, Copy)]
-struct Sampling {
+pub(super) struct Sampling {
     align: bool,
     centers: bool,
 }
 
 /// Two adjacent pixels, and the fraction of the distance from the first to the second.
 #[derive(Clone, Copy)]
-struct Interpolation {
-    low: usize,
-    high: usize,
-    fraction: f32,
+pub(super) struct Interpolation {
+    pub(super) low: usize,
+    pub(super) high: usize,
+    pub(super) fraction: f32,
 }
 
 impl Sampling {
-    fn of(p: &Prepare<'_>) -> Result<Sampling, KernelError> {
+    pub(super) fn of(p: &Prepare<'_>) -> Result<Sampling, KernelError> {
         let places = Sampling {
             align: p.node.attrs.bool(ALIGN.name),
             centers: p.node.attrs.bool(CENTERS.name),
@@ -56,7 +56,11 @@ impl Sampling {
         }
     }
 
-    fn interpolation(self, image: usize, resized: usize) -> impl Fn(usize) -> Interpolation {
+    pub(super) fn interpolation(
+        self,
+        image: usize,
+        resized: usize,
+    ) -> impl Fn(usize) -> Interpolation {
         let scale = self.scale(image, resized);
         move |i| {
             let at = match self.centers {
@@ -74,7 +78,7 @@ impl Sampling {
         }
     }
 
-    fn nearest(self, image: usize, resized: usize) -> impl Fn(usize) -> usize {
+    pub(super) fn nearest(self, image: usize, resized: usize) -> impl Fn(usize) -> usize {
         let scale = self.scale(image, resized);
         move |i| {
             let at = match self.centers {
@@ -88,9 +92,9 @@ impl Sampling {
 }
 
 /// Dimensions `[images, height, width, channels]` of the original and the resized images.
-type SizePair = [[usize; 4]; 2];
+pub(super) type SizePair = [[usize; 4]; 2];
 
-fn pair(image: &[usize], resized: &[usize]) -> Result<SizePair, KernelError> {
+pub(super) fn pair(image: &[usize], resized: &[usize]) -> Result<SizePair, KernelError> {
     match (image.try_into(), resized.try_into()) {
         (Ok(image), Ok(resized)) => Ok([image, resized]),
         _ => Err(KernelError::Argument("images")),

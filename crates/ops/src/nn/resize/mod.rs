@@ -1,10 +1,11 @@
 //! ResizeBilinear, ResizeBilinearGrad, ResizeNearestNeighbor, ResizeNearestNeighborGrad.
 
 mod kernels;
+mod launches;
 
 pub(crate) use self::kernels::{ALIGN, CENTERS};
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, cpu};
+use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, NodeBuilder, OpDef};
 use thalweg_tensor::text::counted;
@@ -153,16 +154,19 @@ pub(crate) static RESIZE_BILINEAR: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        // Images are mostly bytes; wider elements would take eight times their memory.
-        if p.dtype(0) == DType::U8 {
-            return bilinear::<u8>(p);
-        }
-        widened(p, &[0], &[], &|p| {
-            dispatch!(p.dtype(0), [F32 F64 I64 U64], T => bilinear::<T>(p), else
+    kernels: &[
+        cpu(|p| {
+            // Images are mostly bytes; wider elements would take eight times their memory.
+            if p.dtype(0) == DType::U8 {
+                return bilinear::<u8>(p);
+            }
+            widened(p, &[0], &[], &|p| {
+                dispatch!(p.dtype(0), [F32 F64 I64 U64], T => bilinear::<T>(p), else
                 Err(KernelError::DType(p.dtype(0))))
-        })
-    })],
+            })
+        }),
+        gpu(launches::bilinear),
+    ],
 };
 
 /// Gradient of [`RESIZE_BILINEAR`].
@@ -180,10 +184,13 @@ pub(crate) static RESIZE_BILINEAR_GRAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        dispatch!(p.dtype(1), FLOATS, T => bilinear_grad::<T>(p), else
+    kernels: &[
+        cpu(|p| {
+            dispatch!(p.dtype(1), FLOATS, T => bilinear_grad::<T>(p), else
             Err(KernelError::DType(p.dtype(1))))
-    })],
+        }),
+        gpu(launches::bilinear_grad),
+    ],
 };
 
 /// Copies each pixel from the nearest one.
@@ -201,12 +208,15 @@ pub(crate) static RESIZE_NEAREST_NEIGHBOR: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        as_uints(p, &[0], &[0], &|p| {
-            dispatch!(p.dtype(0), SIZES, T => nearest::<T>(p), else
+    kernels: &[
+        cpu(|p| {
+            as_uints(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), SIZES, T => nearest::<T>(p), else
                 Err(KernelError::DType(p.dtype(0))))
-        })
-    })],
+            })
+        }),
+        gpu(launches::nearest),
+    ],
 };
 
 /// Gradient of [`RESIZE_NEAREST_NEIGHBOR`].
@@ -232,10 +242,13 @@ pub(crate) static RESIZE_NEAREST_NEIGHBOR_GRAD: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        widened_ints(p, &[0], &[0], &|p| {
-            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => nearest_grad::<T>(p), else
+    kernels: &[
+        cpu(|p| {
+            widened_ints(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => nearest_grad::<T>(p), else
                 Err(KernelError::DType(p.dtype(0))))
-        })
-    })],
+            })
+        }),
+        gpu(launches::nearest_grad),
+    ],
 };

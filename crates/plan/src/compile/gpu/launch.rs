@@ -258,6 +258,7 @@ impl GpuBuilder<'_> {
             Arg::Scratch(at) => Some(GpuPlace::Arena(places.scratch + at)),
             Arg::Counter => places.counter,
             Arg::Status => places.status,
+            Arg::Table(words) => Some(self.table(node, words).ok()?),
             Arg::Value(_) => None,
         }
     }

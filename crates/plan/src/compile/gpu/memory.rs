@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 use thalweg_device::gpu::ALIGNMENT;
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::{Buffer, GpuBuilder};
-use crate::error::SessionError;
+use crate::error::{SessionError, failed};
 use crate::gpu_program::{GpuCommand, GpuPlace, Made, NodeCommand, Segment};
 use crate::memory::LastUse;
 use crate::program::{Action, Home, Instruction, SlotPlan};
@@ -85,6 +85,17 @@ impl GpuBuilder<'_> {
         self.commands.constants.push((offset, value.clone()));
         self.constants.insert(output, place);
         place
+    }
+
+    /// Returns the place of words that a launch reads.
+    pub(super) fn table(&mut self, node: &Node, words: &[u64]) -> Result<GpuPlace, SessionError> {
+        let fact = Fact::new(DType::U64, Shape::known(&[words.len()]));
+        self.bytes(node, &fact)?;
+        let table = Tensor::new(&[words.len()], words).map_err(|e| failed(node, e.into()))?;
+        let offset = self.commands.fixed;
+        let place = self.fixed(table.bytes().len());
+        self.commands.constants.push((offset, table));
+        Ok(place)
     }
 
     pub(super) fn bytes(&self, node: &Node, fact: &Fact) -> Result<usize, SessionError> {
