@@ -1,17 +1,24 @@
 //! Nodes of a training step that run on the host, though the network is placed on a GPU.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use thalweg::device::gpu::PlanningDriver;
 use thalweg::layers::{dense, embedding, losses, lstm_cell, multi_head_attention, rnn};
 use thalweg::models::{self, Options};
 use thalweg::parallel::{DataParallel, LossScale, ParameterDevice, VariableUpdate};
 use thalweg::prelude::*;
-use thalweg::session::Feed;
-use thalweg_tests::planning_gpu::PlanningGpu;
+use thalweg::session::{Feed, GpuOptions};
+
+/// An H200 that plans are made for.
+pub fn planned_gpu() -> GpuOptions {
+    GpuOptions::driven_by(Arc::new(PlanningDriver::new(141 << 30)))
+}
 
 /// The ops of a plan's instructions on the host, with their numbers, for a step that fetches `train`.
 fn host_ops(g: &Graph, train: Operation<'_>) -> BTreeMap<String, usize> {
-    let options = PlanningGpu::options().soft_placement(true);
+    let options = SessionOptions::new().threads(1).gpu(planned_gpu());
+    let options = options.soft_placement(true);
     let session = Session::with_options(g, options).unwrap();
     let text = session.explain(train, feeds(g)).unwrap();
     let mut found = BTreeMap::new();
@@ -32,7 +39,7 @@ fn host_ops(g: &Graph, train: Operation<'_>) -> BTreeMap<String, usize> {
 }
 
 /// Zeros for all placeholders.
-fn feeds(g: &Graph) -> Vec<Feed<'_>> {
+pub fn feeds(g: &Graph) -> Vec<Feed<'_>> {
     let data = g.snapshot();
     let placeholders = data
         .nodes()
@@ -56,7 +63,7 @@ fn instruction_op(line: &str) -> Option<&str> {
 }
 
 /// A step of momentum with a rate that decays with the global step.
-fn trained<'g>(g: &'g Graph, loss: Output<'g>) -> Operation<'g> {
+pub fn trained<'g>(g: &'g Graph, loss: Output<'g>) -> Operation<'g> {
     let step = create_global_step(g);
     let rate = exponential_decay(0.1, step.value(), 100, 0.9, true);
     Momentum::new(rate, 0.9).minimize_counting(loss, step)

@@ -91,7 +91,7 @@ fn table() -> String {
             let computing = |k: &&Kernel| {
                 matches!(
                     k.body,
-                    Body::Compute(_) | Body::Tensors(_) | Body::Launch(_) | Body::Branches
+                    Body::Compute(_) | Body::Tensors(_) | Body::Launch(_) | Body::Functions
                 )
             };
             let all = dtypes(op, None);

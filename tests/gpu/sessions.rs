@@ -25,7 +25,7 @@ impl Ops {
         let mut cases = cases(&std::env::var("GOLDEN").unwrap_or_default());
         let launched = |op: &Op| {
             let mut kernels = op.kernels.iter();
-            kernels.any(|k| matches!(k.body, Body::Launch(_) | Body::Branches))
+            kernels.any(|k| matches!(k.body, Body::Launch(_) | Body::Functions))
         };
         let launched: BTreeSet<&str> = thalweg_ops::ops()
             .filter(|op| launched(op))

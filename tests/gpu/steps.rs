@@ -1,6 +1,8 @@
-//! Steps on a card or the emulated GPU: the checks of `support/gpu_steps.rs` and `support/gpu_branches.rs`.
+//! Steps on a card or the emulated GPU: the checks of `support/gpu_steps.rs`, `support/gpu_branches.rs`
+//! and `support/gpu_loops.rs`.
 
 use thalweg_tests::gpu_branches;
+use thalweg_tests::gpu_loops;
 use thalweg_tests::gpu_steps::{self, Check};
 use thalweg_tests::test_gpu;
 
@@ -73,4 +75,34 @@ fn a_branch_that_a_gpu_cannot_run_runs_on_the_host() {
 #[test]
 fn an_automatic_loss_scale_skips_updates_and_stays_on_the_gpu() {
     check(gpu_branches::an_automatic_loss_scale_skips_updates_and_stays_on_the_gpu);
+}
+
+#[test]
+fn a_loop_gives_the_values_of_its_last_iteration() {
+    check(gpu_loops::a_loop_gives_the_values_of_its_last_iteration);
+}
+
+#[test]
+fn a_loop_exchanges_its_values() {
+    check(gpu_loops::a_loop_exchanges_its_values);
+}
+
+#[test]
+fn loops_and_branches_in_a_loop_run_on_the_gpu() {
+    check(gpu_loops::loops_and_branches_in_a_loop_run_on_the_gpu);
+}
+
+#[test]
+fn a_loop_updates_a_variable_in_each_iteration() {
+    check(gpu_loops::a_loop_updates_a_variable_in_each_iteration);
+}
+
+#[test]
+fn an_element_that_an_iteration_rejects_is_an_error() {
+    check(gpu_loops::an_element_that_an_iteration_rejects_is_an_error);
+}
+
+#[test]
+fn an_endless_loop_ends_at_its_timeout() {
+    check(gpu_loops::an_endless_loop_ends_at_its_timeout);
 }

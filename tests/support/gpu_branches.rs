@@ -11,12 +11,12 @@ fn text(x: Output<'_>) -> Output<'_> {
     x.graph().op("AsString").input(x).output()
 }
 
-fn on_gpu<'g>(g: &'g Graph, gpu: &Gpu) -> Session<'g> {
+pub(super) fn on_gpu<'g>(g: &'g Graph, gpu: &Gpu) -> Session<'g> {
     Session::with_options(g, gpu.options().soft_placement(true)).unwrap()
 }
 
 /// Panics if a node of the step runs on the host.
-fn assert_on_gpu<'g>(session: &Session<'g>, step: Output<'g>, feeds: &[Feed<'g>]) {
+pub(super) fn assert_on_gpu<'g>(session: &Session<'g>, step: Output<'g>, feeds: &[Feed<'g>]) {
     let text = session.explain(step, feeds).unwrap();
     assert!(!text.contains("runs on the host"), "{text}");
 }

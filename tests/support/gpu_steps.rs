@@ -7,6 +7,7 @@ use thalweg::prelude::*;
 use thalweg::session::Cancel;
 
 use super::gpu_branches;
+use super::gpu_loops;
 use super::line::{feeds, line};
 use super::test_gpu::{self, Gpu};
 
@@ -14,7 +15,7 @@ use super::test_gpu::{self, Gpu};
 pub type Check = fn(&Gpu);
 
 /// All checks by name.
-pub const CHECKS: [(&str, Check); 13] = [
+pub const CHECKS: [(&str, Check); 19] = [
     (
         "replayed_steps_match_uncaptured_ones",
         replayed_steps_match_uncaptured_ones,
@@ -66,6 +67,30 @@ pub const CHECKS: [(&str, Check); 13] = [
     (
         "an_automatic_loss_scale_skips_updates_and_stays_on_the_gpu",
         gpu_branches::an_automatic_loss_scale_skips_updates_and_stays_on_the_gpu,
+    ),
+    (
+        "a_loop_gives_the_values_of_its_last_iteration",
+        gpu_loops::a_loop_gives_the_values_of_its_last_iteration,
+    ),
+    (
+        "a_loop_exchanges_its_values",
+        gpu_loops::a_loop_exchanges_its_values,
+    ),
+    (
+        "loops_and_branches_in_a_loop_run_on_the_gpu",
+        gpu_loops::loops_and_branches_in_a_loop_run_on_the_gpu,
+    ),
+    (
+        "a_loop_updates_a_variable_in_each_iteration",
+        gpu_loops::a_loop_updates_a_variable_in_each_iteration,
+    ),
+    (
+        "an_element_that_an_iteration_rejects_is_an_error",
+        gpu_loops::an_element_that_an_iteration_rejects_is_an_error,
+    ),
+    (
+        "an_endless_loop_ends_at_its_timeout",
+        gpu_loops::an_endless_loop_ends_at_its_timeout,
     ),
 ];
 

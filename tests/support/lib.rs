@@ -11,6 +11,7 @@ pub mod folders;
 pub mod golden;
 pub mod golden_graphs;
 pub mod gpu_branches;
+pub mod gpu_loops;
 pub mod gpu_steps;
 pub mod gpu_training;
 pub mod gradients;
@@ -21,7 +22,6 @@ pub mod line;
 pub mod naive_libraries;
 #[cfg(target_os = "linux")]
 pub mod network;
-pub mod planning_gpu;
 pub mod processes;
 pub mod random_graph;
 pub mod recording_terminal;

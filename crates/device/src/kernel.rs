@@ -86,8 +86,8 @@ pub enum Body {
     Read,
     /// It only orders other nodes.
     Nothing,
-    /// By one of two functions of its graph, as input 0 says: a GPU's program holds the nodes of both.
-    Branches,
+    /// By functions of its graph (a branch or a loop): a GPU's program holds their nodes.
+    Functions,
 }
 
 impl fmt::Debug for Body {
@@ -101,7 +101,7 @@ impl fmt::Debug for Body {
             Body::Handle => "Handle",
             Body::Read => "Read",
             Body::Nothing => "Nothing",
-            Body::Branches => "Branches",
+            Body::Functions => "Functions",
         })
     }
 }
@@ -146,13 +146,13 @@ pub const fn on_host() -> Kernel {
     }
 }
 
-/// A GPU's kernel of a node that calls one of two functions.
-pub const fn gpu_branches() -> Kernel {
+/// A GPU's kernel of a branch or a loop.
+pub const fn gpu_functions() -> Kernel {
     Kernel {
         device: Some(DeviceType::Gpu),
         dtypes: &[],
         in_place: &[],
-        body: Body::Branches,
+        body: Body::Functions,
     }
 }
 
@@ -460,13 +460,19 @@ mod tests {
             Body::Handle,
             Body::Read,
             Body::Nothing,
-            Body::Branches,
+            Body::Functions,
         ];
         let texts: Vec<String> = bodies.iter().map(|b| format!("{b:?}")).collect();
         assert_eq!(
             texts,
             [
-                "View", "Tensors", "Host", "Handle", "Read", "Nothing", "Branches"
+                "View",
+                "Tensors",
+                "Host",
+                "Handle",
+                "Read",
+                "Nothing",
+                "Functions"
             ]
         );
     }

@@ -51,7 +51,7 @@ pub use files::{CheckpointListener, Files};
 pub use gate::{Gate, GateGuard};
 pub use kernel::{
     Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu,
-    gpu_branches, gpus_compute, on_host,
+    gpu_functions, gpus_compute, on_host,
 };
 pub use reduction::{ReduceOp, Reduction};
 pub use rendezvous::Rendezvous;

@@ -193,7 +193,7 @@ fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Ten
             None => Err(KernelError::Argument("a variable")),
         },
         Body::View => Ok(vec![view(arguments.first(), outputs.first())?]),
-        Body::Launch(_) | Body::Host | Body::Branches => {
+        Body::Launch(_) | Body::Host | Body::Functions => {
             Err(KernelError::Argument("a kernel of the CPU"))
         }
         Body::Tensors(run) => {

@@ -24,6 +24,7 @@ mod driver;
 mod error;
 mod launch;
 mod launches;
+mod planning;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -40,4 +41,5 @@ pub use driver::{Arguments, Command, Driver};
 pub use error::GpuError;
 pub use launch::{Arg, Function, Launch, Source, THREADS};
 pub use launches::{Fault, Launches};
+pub use planning::PlanningDriver;
 pub use turns::{Turn, Turns};

@@ -1,6 +1,6 @@
 //! If, StatelessIf, Case, StatelessCase, While, StatelessWhile, PartitionedCall, StatefulPartitionedCall, FakeParam.
 
-use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors, gpu_branches, is_true};
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors, gpu_functions, is_true};
 use thalweg_graph::flow::is_extracted;
 use thalweg_graph::op::{
     Arg, AttrDef, Calls, Effect, Gradient, arg, arg_of, args_of, attr, int_attr, list_attr,
@@ -103,7 +103,7 @@ pub(crate) static IF: Op = Op {
         gradient: Gradient::Rule(gradient::branch),
         ..CALL_OP
     },
-    kernels: &[cpu_tensors(run_if), gpu_branches()],
+    kernels: &[cpu_tensors(run_if), gpu_functions()],
 };
 
 /// Like [`IF`], for functions without effects.
@@ -118,7 +118,7 @@ pub(crate) static STATELESS_IF: Op = Op {
         gradient: Gradient::Rule(gradient::branch),
         ..CALL_OP
     },
-    kernels: &[cpu_tensors(run_if), gpu_branches()],
+    kernels: &[cpu_tensors(run_if), gpu_functions()],
 };
 
 /// Calls the function at an index; the last one if the index is out of range.
@@ -198,7 +198,7 @@ pub(crate) static WHILE: Op = Op {
         gradient: Gradient::Rule(gradient_loop::repeat),
         ..CALL_OP
     },
-    kernels: &[cpu_tensors(run_while)],
+    kernels: &[cpu_tensors(run_while), gpu_functions()],
 };
 
 /// Like [`WHILE`], for functions without effects.
@@ -215,7 +215,7 @@ pub(crate) static STATELESS_WHILE: Op = Op {
         gradient: Gradient::Rule(gradient_loop::repeat),
         ..CALL_OP
     },
-    kernels: &[cpu_tensors(run_while)],
+    kernels: &[cpu_tensors(run_while), gpu_functions()],
 };
 
 fn run_call(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {

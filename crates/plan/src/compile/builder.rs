@@ -300,7 +300,7 @@ impl<'a> Builder<'a> {
             Body::Read if self.is_handle(node) => {
                 self.read(id, node, outputs[0], left(&outputs[0]))
             }
-            Body::Launch(_) | Body::Host | Body::Branches => Err(no_kernel(
+            Body::Launch(_) | Body::Host | Body::Functions => Err(no_kernel(
                 self.context.kernels,
                 node,
                 dtypes(graph, node),

@@ -6,7 +6,7 @@ use thalweg_graph::simplify::{FEED, Simplified, known};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::DType;
 
-use super::branches::branch_reason;
+use super::functions::call_reason;
 use crate::collectives;
 use crate::error::SessionError;
 use crate::error::failed;
@@ -38,7 +38,9 @@ pub(super) fn to_host(
         let Some(why) = reason(simplified, id, context) else {
             continue;
         };
-        if let Some(variable) = node.inputs.iter().find(|&&i| is_handle(graph, i)) {
+        let stays =
+            |i: &&OutputId| is_handle(graph, **i) && on_gpu(simplified.devices[i.node.index()]);
+        if let Some(variable) = node.inputs.iter().find(stays) {
             let variable = &graph.node(variable.node).name;
             return Err(failed(
                 node,
@@ -88,14 +90,14 @@ fn reason(simplified: &Simplified, id: NodeId, context: PlanContext<'_>) -> Opti
         let device = &context.devices[simplified.devices[id.index()] as usize];
         collectives::on_host(simplified.graph.node(id), device, context)
     };
-    let of_sides = || {
-        let of_node = |side: &Simplified, id: NodeId| reason(side, id, context);
-        branch_reason(simplified, id, context, &of_node)
+    let of_functions = || {
+        let of_node = |function: &Simplified, id: NodeId| reason(function, id, context);
+        call_reason(simplified, id, context, &of_node)
     };
     shape_reason(simplified, id, context)
         .map(str::to_owned)
         .or_else(of_ranks)
-        .or_else(of_sides)
+        .or_else(of_functions)
 }
 
 /// Returns the reason as far as it follows from kernels and shapes.

@@ -1,8 +1,8 @@
 //! Compiles a graph and a request to a plan.
 
-mod branches;
 mod builder;
 mod emit;
+mod functions;
 mod gpu;
 mod hosted;
 mod partial;
@@ -27,8 +27,8 @@ use crate::plan::{Arrival, Channel, FetchPlan, Plan, estimated_bytes};
 use crate::program::{Action, Instruction, Program};
 use crate::request::{Fetch, PlanContext, Request};
 use crate::task_part::TaskPart;
-use branches::Branches;
 use builder::{Builder, Built};
+use functions::Functions;
 use gpu::GpuBuilder;
 pub use partial::{client_channel, with_client_channels};
 use request_graph::complete;
@@ -169,8 +169,8 @@ fn planned(
         let handles = handles(request, &simplified.fetches, &bindings);
         let on = (0, first as usize);
         let part = OrderedGraph::new(simplified.graph, order, first, request, context)?;
-        // Nodes of branches have accesses of their own.
-        let bound = match part.branches.is_empty() {
+        // Nodes of functions have accesses of their own.
+        let bound = match part.functions.is_empty() {
             true => (bindings, accesses),
             false => part.bound(first, request, context)?,
         };
@@ -211,10 +211,10 @@ fn handles(
 /// The nodes of one device, in the order in which they run.
 struct OrderedGraph {
     graph: GraphData,
-    /// Without the nodes of branches.
+    /// Without the nodes of functions.
     order: Vec<NodeId>,
-    /// On a GPU: its branches, whose nodes are in the graph.
-    branches: Branches,
+    /// On a GPU: the functions of branches and loops, whose nodes are in the graph.
+    functions: Functions,
 }
 
 impl OrderedGraph {
@@ -227,14 +227,14 @@ impl OrderedGraph {
     ) -> Result<OrderedGraph, SessionError> {
         let bind =
             |graph: &GraphData| Bindings::new(graph, &|_| device, request.variables, context);
-        let branches = match &context.devices[device as usize] {
-            Device::Cpu(_) => Branches::default(),
-            Device::Gpu(_) => branches::inline(&mut graph, device, &bind, context)?,
+        let functions = match &context.devices[device as usize] {
+            Device::Cpu(_) => Functions::default(),
+            Device::Gpu(_) => functions::inline(&mut graph, device, &bind, context)?,
         };
         Ok(OrderedGraph {
             graph,
             order,
-            branches,
+            functions,
         })
     }
 
@@ -263,7 +263,7 @@ fn program(
     let OrderedGraph {
         graph,
         order,
-        branches,
+        functions,
     } = part;
     let mut uses = whole.uses(number, &graph);
     match &context.devices[device] {
@@ -272,11 +272,11 @@ fn program(
             builder.build(graph, &order, (uses, &whole.fetched(number)))
         }
         Device::Gpu(gpu) => {
-            let results = branches.values().flatten().flat_map(|side| &side.results);
+            let results = functions.values().flatten().flat_map(|f| &f.results);
             results.flatten().for_each(|&result| uses.add(result));
             let on = (device, gpu);
             let builder = GpuBuilder::new(context, on, &graph, bindings, accesses, uses);
-            let builder = builder.between(number, cut, parts).with(branches);
+            let builder = builder.between(number, cut, parts).with(functions);
             let mut built = builder.build(&order, &whole.fetched(number))?;
             built.program.graph = graph;
             Ok(built)

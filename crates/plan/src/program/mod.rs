@@ -229,6 +229,13 @@ pub enum Action {
     Check(usize),
     /// Waits until a GPU has run all submitted commands.
     Wait,
+    /// Repeats the instructions behind it for as long as a condition of theirs is true.
+    Loop {
+        /// The offset of the condition in the staging memory.
+        staged: usize,
+        /// The last instruction.
+        last: u32,
+    },
     /// Interprets a region.
     Region(Box<Region>),
     /// Infers, prepares and runs, because shapes or values are known only at run time.

@@ -60,22 +60,12 @@ impl ProgramRun<'_> {
 
     pub(super) fn instruction(&self, at: u32) -> Result<(), SessionError> {
         match self.program.instructions[at as usize].action {
-            Action::Segment(_) | Action::Check(_) | Action::IsInitialized { .. } | Action::Wait
-                if self.is_of_other_branch(at) =>
-            {
-                Ok(())
-            }
-            Action::Stage => {
-                self.stage();
-                Ok(())
-            }
-            Action::Segment(number) => self.segment(number),
-            Action::Check(number) => self.check(number),
-            Action::IsInitialized { variable, staged } => {
-                self.is_initialized(variable, staged);
-                Ok(())
-            }
-            Action::Wait => self.wait(),
+            Action::Stage
+            | Action::Segment(_)
+            | Action::Check(_)
+            | Action::IsInitialized { .. }
+            | Action::Wait
+            | Action::Loop { .. } => self.queued(at),
             Action::Region(ref region) => {
                 let instruction = &self.program.instructions[at as usize];
                 let arguments = self.arguments(instruction).map_err(|e| self.error(at, e))?;
@@ -146,7 +136,8 @@ impl ProgramRun<'_> {
             | Action::Segment(_)
             | Action::Check(_)
             | Action::IsInitialized { .. }
-            | Action::Wait => Ok(()),
+            | Action::Wait
+            | Action::Loop { .. } => Ok(()),
             Action::Late { op, node } => {
                 let outputs = self.run_late(instruction, op, node)?;
                 self.fill(instruction, outputs)

@@ -10,7 +10,7 @@ use super::ProgramRun;
 use super::values::first_not_finite;
 use thalweg_plan::SessionError;
 use thalweg_plan::gpu_program::{Commands, Made, STATUS_BYTES, Segment};
-use thalweg_plan::{Home, failed};
+use thalweg_plan::{Action, Home, failed};
 use thalweg_tensor::sync::Unpoisoned;
 
 use crate::gpu_frame::{GpuFrame, submit};
@@ -33,19 +33,75 @@ impl<'a> ProgramRun<'a> {
         }
     }
 
-    /// `true` for an instruction of a branch that this step does not take. The conditions have been waited for.
-    pub(super) fn is_of_other_branch(&self, at: u32) -> bool {
-        let Some((_, gpu_frame, commands)) = self.queue() else {
+    /// Runs an instruction of a GPU's program, but for one that a loop runs.
+    pub(super) fn queued(&self, at: u32) -> Result<(), SessionError> {
+        let mut loops = self.program.gpu.iter().flat_map(|gpu| &gpu.loops);
+        match loops.any(|&(first, last)| first < at && at <= last) {
+            true => Ok(()),
+            false => self.run_queued(at),
+        }
+    }
+
+    fn run_queued(&self, at: u32) -> Result<(), SessionError> {
+        if self.is_left_out(at) {
+            return Ok(());
+        }
+        match self.program.instructions[at as usize].action {
+            Action::Stage => {
+                self.stage();
+                Ok(())
+            }
+            Action::Segment(number) => self.segment(number),
+            Action::Check(number) => self.check(number),
+            Action::IsInitialized { variable, staged } => {
+                self.is_initialized(variable, staged);
+                Ok(())
+            }
+            Action::Wait => self.wait(),
+            Action::Loop { staged, last } => self.run_loop(at, staged, last),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs the instructions of a loop until its condition is false.
+    fn run_loop(&self, at: u32, staged: usize, last: u32) -> Result<(), SessionError> {
+        loop {
+            let mut next = at + 1;
+            while next <= last {
+                self.run_queued(next)?;
+                next = match self.program.instructions[next as usize].action {
+                    // It has run its own.
+                    Action::Loop { last, .. } => last + 1,
+                    _ => next + 1,
+                };
+            }
+            if !self.is_true(staged) {
+                return Ok(());
+            }
+            self.check_limits(self.program.node(at))?;
+        }
+    }
+
+    /// The value of a condition, which has been waited for.
+    fn is_true(&self, staged: usize) -> bool {
+        let Some((_, gpu_frame, _)) = self.queue() else {
             return false;
         };
-        let Some(guards) = commands.guards.get(&at) else {
-            return false;
-        };
-        // The condition of an inner branch is there only where the outer one is taken.
-        guards.iter().any(|guard| {
-            // SAFETY: a byte within the staging memory, which the queue has written.
-            let condition = unsafe { gpu_frame.staged(guard.staged).read() };
-            (condition != 0) != guard.runs_if
+        // SAFETY: a byte within the staging memory, which the queue has written.
+        unsafe { gpu_frame.staged(staged).read() != 0 }
+    }
+
+    /// `true` for an instruction that the conditions of this step leave out. They have been waited for.
+    fn is_left_out(&self, at: u32) -> bool {
+        let guards = self
+            .program
+            .gpu
+            .as_ref()
+            .and_then(|gpu| gpu.guards.get(&at));
+        // The condition of an inner function is there only where the outer one runs.
+        guards.is_some_and(|guards| {
+            let mut guards = guards.iter();
+            guards.any(|guard| self.is_true(guard.staged) != guard.runs_if)
         })
     }
 

@@ -1,8 +1,8 @@
 //! A GPU's program: one walk along its order asks kernels for their launches, gives values places, and gathers commands
 //! between the host's actions into segments.
 
-mod branch;
 mod collective;
+mod functions;
 mod launch;
 mod memory;
 mod state;
@@ -17,8 +17,8 @@ use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 
-use super::branches::Branches;
 use super::builder::Built;
+use super::functions::Functions;
 use super::uses::Uses;
 use crate::bindings::Bindings;
 use crate::error::SessionError;
@@ -55,9 +55,9 @@ pub(super) struct GpuBuilder<'a> {
     instruction_of: FxHashMap<NodeId, SmallVec<[u32; 2]>>,
     /// `true` if the last segment takes more commands.
     open: bool,
-    /// The branches of the graph.
-    branches: Branches,
-    /// The conditions of the branches that the walk is in, the outermost first.
+    /// The functions of branches and loops.
+    functions: Functions,
+    /// The conditions of the functions that the walk is in, the outermost first.
     guards: SmallVec<[Guard; 1]>,
     /// By output: the place in the order of its last use, those of its views included.
     last_use: FxHashMap<OutputId, usize>,
@@ -123,7 +123,7 @@ impl<'a> GpuBuilder<'a> {
             instructions: Vec::new(),
             instruction_of: FxHashMap::default(),
             open: false,
-            branches: Branches::default(),
+            functions: Functions::default(),
             guards: SmallVec::new(),
             last_use: FxHashMap::default(),
             to_gpu: FxHashSet::default(),
@@ -163,9 +163,9 @@ impl<'a> GpuBuilder<'a> {
         self
     }
 
-    /// With the nodes of these branches, which are in the graph.
-    pub(super) fn with(mut self, branches: Branches) -> Self {
-        self.branches = branches;
+    /// With these functions, whose nodes are in the graph.
+    pub(super) fn with(mut self, functions: Functions) -> Self {
+        self.functions = functions;
         self
     }
 
@@ -178,7 +178,7 @@ impl<'a> GpuBuilder<'a> {
         let (Some(&first), Some(&last)) = (order.first(), order.last()) else {
             return Ok(self.built());
         };
-        let all = self.with_branches(order);
+        let all = self.with_functions(order);
         self.look_ahead(&all, fetched);
         self.instruction(first, Action::Stage, &[], &[]);
         // The first commands of a step are known only when all nodes have been walked.
@@ -321,7 +321,7 @@ impl<'a> GpuBuilder<'a> {
                 self.is_initialized(id, node, output);
                 Ok(())
             }
-            Body::Host | Body::Branches | Body::Compute(_) | Body::Tensors(_) => Err(no_kernel(
+            Body::Host | Body::Functions | Body::Compute(_) | Body::Tensors(_) => Err(no_kernel(
                 self.context.kernels,
                 node,
                 dtypes(graph, node),

@@ -28,6 +28,7 @@ fn actions(program: &Program) -> Vec<&'static str> {
         Action::Check(_) => "check",
         Action::Wait => "wait",
         Action::IsInitialized { .. } => "initialized",
+        Action::Loop { .. } => "loop",
         _ => "other",
     };
     program

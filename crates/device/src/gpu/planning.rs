@@ -1,24 +1,29 @@
 //! A GPU that plans are made for, and that runs nothing: all kernels compile and all libraries are there.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-use thalweg::device::gpu::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCall};
-use thalweg::prelude::SessionOptions;
-use thalweg::session::GpuOptions;
+use super::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCall};
 
-/// Memory of the card that it stands for.
-const BYTES: usize = 141 << 30;
+/// The driver of a GPU that plans are made for, on any machine, and that runs nothing. Its kernels compile, and libraries
+/// compute all products and convolutions.
+///
+/// ```
+/// use thalweg_device::gpu::{Driver, PlanningDriver};
+///
+/// // An H200.
+/// let driver = PlanningDriver::new(141 << 30);
+/// assert_eq!(driver.memory().unwrap(), (141 << 30, 141 << 30));
+/// assert!(driver.allocate_host(1).is_err());
+/// ```
+#[derive(Clone, Debug)]
+pub struct PlanningDriver {
+    bytes: usize,
+}
 
-/// The GPU.
-#[derive(Debug)]
-pub struct PlanningGpu;
-
-impl PlanningGpu {
-    /// Options of a session with one such GPU.
-    pub fn options() -> SessionOptions {
-        let gpu = GpuOptions::driven_by(Arc::new(PlanningGpu));
-        SessionOptions::new().threads(1).gpu(gpu)
+impl PlanningDriver {
+    /// Of a card with so many bytes of memory.
+    pub fn new(bytes: usize) -> PlanningDriver {
+        PlanningDriver { bytes }
     }
 
     fn refuse<T>() -> Result<T, GpuError> {
@@ -30,7 +35,7 @@ impl PlanningGpu {
 }
 
 // SAFETY: it runs no command, so that no address is used.
-unsafe impl Driver for PlanningGpu {
+unsafe impl Driver for PlanningDriver {
     fn prepare(&self, _: &Call, _: bool) -> Result<ReadyCall, String> {
         Ok(ReadyCall {
             handle: 0,
@@ -44,7 +49,7 @@ unsafe impl Driver for PlanningGpu {
     }
 
     fn memory(&self) -> Result<(usize, usize), GpuError> {
-        Ok((BYTES, BYTES))
+        Ok((self.bytes, self.bytes))
     }
 
     fn queue(&self) -> Result<Handle, GpuError> {
