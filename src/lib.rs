@@ -113,9 +113,9 @@ pub mod session {
     pub use thalweg_plan::Edge;
     pub use thalweg_session::{
         CallResults, Callable, Cancel, Channel, CpuOptions, Engine, Event, Feed, Feeding, Fetch,
-        FetchList, Fetched, Fetches, FetchesAs, GpuOptions, GraphRef, LayerProfile, OpProfile,
-        Parallel, Profile, Run, RunOptions, Session, SessionError, SessionOptions, Store, Trace,
-        Traffic, Values, Wire, WireType,
+        FetchList, Fetched, Fetches, FetchesAs, GpuOptions, GpuWork, GraphRef, LayerProfile,
+        OpProfile, OpWork, Parallel, Profile, Run, RunOptions, Session, SessionError,
+        SessionOptions, Store, Trace, Traffic, Values, Wire, WireType,
     };
 }
 

@@ -15,5 +15,6 @@ mod own_op;
 mod random_graphs;
 mod ranks;
 mod sessions;
+mod step_work;
 mod steps;
 mod training;

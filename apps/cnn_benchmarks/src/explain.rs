@@ -1,19 +1,28 @@
-//! `--explain`: placement of the variables, bytes moved and operations of a step, its estimated time and bottleneck.
+//! `--explain`: placement of the variables, bytes moved and operations of a step, its estimated time and bottleneck; on
+//! GPUs its launches, library calls and bytes, and the nodes on the host.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use thalweg::device::gpu::PlanningDriver;
 use thalweg::graph::GraphData;
 use thalweg::graph::device::LoadTable;
 use thalweg::parallel::VariableUpdate;
 use thalweg::prelude::*;
+use thalweg::session::{GpuOptions, GpuWork, OpWork};
+use thalweg::tensor::text::counted;
 use thalweg_examples::report::table;
 use thalweg_simulate::NodeCost;
 
 use crate::Result;
+use crate::flags::Device;
 use crate::network::Network;
-use crate::settings::Settings;
+use crate::settings::{Mode, Settings};
 
 /// Assumed bandwidth between tasks, in Gbit/s.
 const LINK_GBITS: f64 = 10.0;
+/// Memory of the GPUs that a step is planned for: that of an H200.
+const PLANNED_BYTES: usize = 141 << 30;
 /// Side of the matrices of the GEMM that measures the machine's speed.
 const GEMM_SIDE: usize = 768;
 /// Assumed share of the GEMM's speed that a network reaches.
@@ -30,6 +39,8 @@ pub struct StepEstimate {
     speed: f64,
     clustered: bool,
     ranks: bool,
+    /// The work of each GPU of this process; none in a cluster.
+    gpus: Vec<GpuWork>,
 }
 
 impl StepEstimate {
@@ -66,6 +77,10 @@ impl StepEstimate {
             speed: measure_flops()?,
             clustered,
             ranks,
+            gpus: match settings.flags.devices.device == Device::Gpu && !clustered {
+                true => gpu_work(settings, g, network)?,
+                false => Vec::new(),
+            },
         })
     }
 
@@ -97,7 +112,7 @@ impl StepEstimate {
         json!({
             "devices": devices, "bytes_per_step": self.bytes, "gflop_per_step": self.flops / 1e9,
             "gflops_measured": self.speed / 1e9, "compute_s": compute, "exchange_s": exchange,
-            "bottleneck": self.bottleneck(),
+            "bottleneck": self.bottleneck(), "gpus": self.gpus.iter().map(gpu_json).collect::<Vec<_>>(),
         })
     }
 
@@ -138,11 +153,79 @@ impl StepEstimate {
         ];
         let step = table(["a step of this worker", ""], rows);
         let estimate = 1e3 * compute.max(exchange);
+        let gpus: String = self.gpus.iter().map(gpu_text).collect();
         format!(
-            "{placed}\n{step}\nestimated step time: {estimate:.1} ms; the bottleneck is {}",
+            "{placed}\n{step}\n{gpus}estimated step time on this machine's processor: {estimate:.1} ms; the bottleneck is {}",
             self.bottleneck()
         )
     }
+}
+
+/// The work of a step, planned for cards that need not be there.
+fn gpu_work(settings: &Settings, g: &Graph, network: &Network<'_>) -> Result<Vec<GpuWork>> {
+    let driver = Arc::new(PlanningDriver::new(PLANNED_BYTES));
+    let options = SessionOptions::new().threads(1).soft_placement(true);
+    let options = (0..settings.towers).fold(options, |options, _| {
+        options.gpu(GpuOptions::driven_by(driver.clone()))
+    });
+    let session = Session::with_options(g, options)?;
+    let mut feeds = Vec::new();
+    for input in network.inputs.iter().flatten() {
+        let dims = input.shape().to_dims().unwrap_or_default();
+        feeds.push(input.feed(Tensor::zeros(input.dtype(), &dims)?));
+    }
+    Ok(match settings.mode {
+        Mode::Train => session.gpu_work(network.training.step, feeds)?,
+        Mode::ForwardOnly | Mode::Evaluate => session.gpu_work(network.loss, feeds)?,
+    })
+}
+
+fn gpu_json(work: &GpuWork) -> Value {
+    let of = |op: &OpWork| json!({ "nodes": op.nodes, "launches": op.launches, "calls": op.calls, "bytes": op.bytes });
+    let ops: Vec<(String, Value)> = work
+        .ops
+        .iter()
+        .map(|(name, op)| ((*name).to_owned(), of(op)))
+        .collect();
+    json!({
+        "device": work.device, "segments": work.segments, "host_bytes": work.host_bytes, "all": of(&work.total()),
+        "ops": ops.into_iter().collect::<serde_json::Map<_, _>>(), "on_host": work.on_host,
+    })
+}
+
+fn gpu_text(work: &GpuWork) -> String {
+    let row = |name: &str, op: &OpWork| {
+        let counts = [op.nodes, op.launches, op.calls].map(|n| n.to_string());
+        let [nodes, launches, calls] = counts;
+        [name.to_owned(), nodes, launches, calls, megabytes(op.bytes)]
+    };
+    let mut ops: Vec<_> = work.ops.iter().collect();
+    ops.sort_by_key(|(name, op)| (std::cmp::Reverse(op.bytes), *name));
+    let rows = ops.into_iter().map(|(name, op)| row(name, op));
+    let rows = rows.chain([row("all", &work.total())]);
+    let head = [
+        "a step on the GPU",
+        "nodes",
+        "launches",
+        "library calls",
+        "MB",
+    ];
+    let on_host: Vec<String> = work
+        .on_host
+        .iter()
+        .map(|(op, n)| format!("{n} {op}"))
+        .collect();
+    let on_host = match on_host.is_empty() {
+        true => "none".to_owned(),
+        false => on_host.join(", "),
+    };
+    format!(
+        "{}\n{}: {} launched as one, {} MB from and to the host; nodes on the host: {on_host}\n",
+        table(head, rows),
+        work.device,
+        counted(work.segments, "part"),
+        megabytes(work.host_bytes),
+    )
 }
 
 fn megabytes(bytes: u64) -> String {

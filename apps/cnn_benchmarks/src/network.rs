@@ -154,8 +154,8 @@ fn parallel(settings: &Settings) -> Result<DataParallel, ParallelError> {
         .repacking(exchange.gradient_repacking)
         .loss_scale(loss_scale(settings));
     // The update of an automatic scale is a branch, whose variables are on one device.
-    let automatic = flags.training.fp16_enable_auto_loss_scale;
-    if flags.devices.local_parameter_device == Device::Gpu && !automatic {
+    let spread = flags.training.fp16_enable_auto_loss_scale && settings.towers > 1;
+    if flags.devices.local_parameter_device == Device::Gpu && !spread {
         parallel = parallel.parameter_device(ParameterDevice::Towers);
     }
     if exchange.staged_vars {

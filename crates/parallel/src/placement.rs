@@ -95,13 +95,15 @@ impl Placement {
         g.device(spec("/cpu:0").or(&self.process), build)
     }
 
-    /// Builds nodes on the device of the global step: the first server, or the first tower.
+    /// Builds nodes on the device of the global step: the first server, or the device of the first variables.
     #[track_caller]
     pub(crate) fn on_step<R>(&self, g: &Graph, build: impl FnOnce() -> R) -> R {
-        match self.task {
-            Some(_) => g.device("/job:ps/task:0/cpu:0", build),
+        match (self.task, &self.shared) {
+            (Some(_), _) => g.device("/job:ps/task:0/cpu:0", build),
+            // With the variables: an update that an automatic loss scale may skip is on one device.
+            (None, Some(shared)) => g.device(&shared[0], build),
             // A step of one GPU then has no node on its host.
-            None => self.on_tower(g, 0, build),
+            (None, None) => self.on_tower(g, 0, build),
         }
     }
 

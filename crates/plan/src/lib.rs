@@ -20,6 +20,7 @@ mod deferred_products;
 mod error;
 mod fusion;
 pub mod gpu_program;
+mod gpu_work;
 mod kernels;
 mod machine;
 mod memory;
@@ -44,6 +45,7 @@ pub use compile::{
     with_client_channels,
 };
 pub use error::{SessionError, failed, memory, memory_of_step, panicked};
+pub use gpu_work::{GpuWork, OpWork};
 pub use kernels::{Kernels, find};
 pub use machine::Machine;
 pub use options::{Parallel, PlanOptions};

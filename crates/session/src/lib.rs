@@ -54,5 +54,5 @@ pub use session::Session;
 pub use task_channels::{Parker, TaskChannels};
 /// The errors of sessions. The plan crate defines them, since many of them arise in planning.
 pub use thalweg_plan::SessionError;
-pub use thalweg_plan::{Fetch, Parallel, Store, Wire, WireType};
+pub use thalweg_plan::{Fetch, GpuWork, OpWork, Parallel, Store, Wire, WireType};
 pub use trace::{Channel, Event, LayerProfile, OpProfile, Profile, Trace, Traffic};

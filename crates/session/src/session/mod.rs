@@ -16,8 +16,7 @@ use crate::options::SessionOptions;
 use crate::run_options::RunOptions;
 use crate::runner::Runner;
 use crate::trace::Trace;
-use thalweg_plan::Fetch;
-use thalweg_plan::SessionError;
+use thalweg_plan::{Fetch, GpuWork, SessionError};
 use thalweg_tensor::Tensor;
 
 /// Runs steps of a graph. It holds the variables, unless it shares them, and may be used by several
@@ -275,6 +274,20 @@ impl<'g> Session<'g> {
         let list = FetchList::of(&fetches, &self.graph)?;
         let compiled = self.compiled(&list, feeds.as_ref(), true)?;
         Ok(compiled.plan.to_dot(self.devices()))
+    }
+
+    /// Returns the work of a step on each GPU: launches, library calls and bytes, by op. The step does not run.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn gpu_work<'f>(
+        &self,
+        fetches: impl Fetches,
+        feeds: impl AsRef<[Feed<'f>]>,
+    ) -> Result<Vec<GpuWork>, SessionError> {
+        let list = FetchList::of(&fetches, &self.graph)?;
+        let compiled = self.compiled(&list, feeds.as_ref(), true)?;
+        Ok(compiled.plan.gpu_work(self.devices()))
     }
 
     /// Returns the device of every node, with the reason.

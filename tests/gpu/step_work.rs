@@ -1,0 +1,81 @@
+//! Launches, library calls and bytes of ResNet-50's training step: `docs/results/gpu_step.md`.
+
+use std::fmt::Write;
+
+use thalweg::layers::losses;
+use thalweg::models::{self, Options};
+use thalweg::prelude::*;
+use thalweg::session::GpuWork;
+use thalweg_tests::root;
+
+use super::host_nodes::{feeds, planned_gpu, trained};
+
+const HEAD: &str = "# Launches and bytes of a step on a GPU
+
+A training step of ResNet-50 with momentum, batch 256, NHWC, as it is planned for an H200 where cuBLASLt and cuDNN are there.
+Nothing of it has run on a card.
+
+A row is an op. GB are the bytes that its nodes read and write, each value once for each node that has it, and a variable that is updated twice: the least that the memory of the card has to move if no value stays in a cache. An H200 moves 4,800 GB a second.
+`as built` is the same graph without fusion, folding and sharing.
+
+Written by `UPDATE_DOCS=1 cargo test -p thalweg-tests --test gpu step_work::`; a test holds it.
+";
+
+/// The work of a step of ResNet-50, with fusion or as it is built.
+fn work(compute: DType, optimise: bool) -> GpuWork {
+    let g = Graph::new();
+    let train = g.device("/gpu:0", || {
+        let model = models::find("resnet50", models::Data::ImageNet).unwrap();
+        let images = g.placeholder("images", DType::F32, [256, 224, 224, 3]);
+        let labels = g.placeholder("labels", DType::I32, [256]);
+        let options = Options::new().compute(compute);
+        let network = model.build(&g, images, 1000, &options);
+        let loss = losses::sparse_softmax_cross_entropy(labels, network.logits).value();
+        trained(&g, loss)
+    });
+    let options = SessionOptions::new().threads(1).gpu(planned_gpu());
+    let options = options.soft_placement(true).optimise(optimise);
+    let session = Session::with_options(&g, options).unwrap();
+    let mut all = session.gpu_work(train, feeds(&g)).unwrap();
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+fn table(text: &mut String, compute: DType) {
+    let (fused, built) = (work(compute, true), work(compute, false));
+    assert!(fused.on_host.is_empty(), "{:?}", fused.on_host);
+    let gb = |bytes: u64| format!("{:.2}", bytes as f64 / 1e9);
+    write!(
+        text,
+        "\n## {compute}\n\n| op | nodes | launches | library calls | GB |\n| --- | ---: | ---: | ---: | ---: |\n"
+    )
+    .unwrap();
+    let mut ops: Vec<_> = fused.ops.iter().collect();
+    ops.sort_by_key(|(name, op)| (std::cmp::Reverse(op.bytes), *name));
+    let (fused, built) = (fused.total(), built.total());
+    let rows = ops.into_iter().map(|(name, op)| (*name, op));
+    for (name, op) in rows.chain([("**all**", &fused), ("all, as built", &built)]) {
+        let (nodes, launches, calls) = (op.nodes, op.launches, op.calls);
+        let gb = gb(op.bytes);
+        writeln!(text, "| {name} | {nodes} | {launches} | {calls} | {gb} |").unwrap();
+    }
+    assert!(fused.bytes < built.bytes && fused.launches < built.launches);
+}
+
+#[test]
+fn the_table_of_resnet50s_step_matches_its_plan() {
+    let mut text = HEAD.to_owned();
+    for compute in [DType::F16, DType::F32] {
+        table(&mut text, compute);
+    }
+    let file = root().join("docs/results/gpu_step.md");
+    if std::env::var("UPDATE_DOCS").is_ok_and(|v| v == "1") {
+        std::fs::write(&file, &text).unwrap();
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        found == text,
+        "{} is not what the plan says: UPDATE_DOCS=1 writes it\n{text}",
+        file.display()
+    );
+}
