@@ -142,19 +142,35 @@ KERNEL(BatchNormFixed, const f32* scale, const f32* mean, const f32* variance, f
     }
 }
 
-KERNEL(BatchNorm, const T* x, const f32* mean, const f32* rate, const f32* offset, T* y, Index n,
-       Channels g) {
+// The channel's mean, the factor of deviations from it, and the offset.
+struct Scaled {
+    f32 mean;
+    f32 rate;
+    f32 offset;
+};
+
+__device__ inline f32 scaled(f32 x, const Scaled& own) { return (x - own.mean) * own.rate + own.offset; }
+
+// The normalized elements, plus those of a tensor with ADDS, and without negative ones with `relu`.
+template <bool ADDS>
+__device__ inline void normalize(const T* x, const T* side, const f32* mean, const f32* rate,
+                                 const f32* offset, T* y, Index n, const Channels& g, Index relu) {
+    const auto bounded = [&](f32 y) { return Narrow<T>::from(relu && y < 0 ? 0 : y); };
     if (is_packed(g)) {
         for (Index i = first(); i < n / LANES; i += stride()) {
             const Index c = i * LANES % g.channels;
             const Pack<T, LANES> in = ((const Pack<T, LANES>*)x)[i];
+            Pack<T, LANES> more;
+            if (ADDS) more = ((const Pack<T, LANES>*)side)[i];
             const Pack<f32, LANES> m = *(const Pack<f32, LANES>*)(mean + c);
             const Pack<f32, LANES> r = *(const Pack<f32, LANES>*)(rate + c);
             const Pack<f32, LANES> o = *(const Pack<f32, LANES>*)(offset + c);
             Pack<T, LANES> out;
 #pragma unroll
             for (int j = 0; j < LANES; ++j) {
-                out.at[j] = Narrow<T>::from((widen(in.at[j]) - m.at[j]) * r.at[j] + o.at[j]);
+                f32 own = scaled(widen(in.at[j]), Scaled{m.at[j], r.at[j], o.at[j]});
+                if (ADDS) own += widen(more.at[j]);
+                out.at[j] = bounded(own);
             }
             ((Pack<T, LANES>*)y)[i] = out;
         }
@@ -162,8 +178,31 @@ KERNEL(BatchNorm, const T* x, const f32* mean, const f32* rate, const f32* offse
     }
     for (Index i = first(); i < n; i += stride()) {
         const Index c = channel_of(g, i);
-        y[i] = Narrow<T>::from((widen(x[i]) - mean[c]) * rate[c] + offset[c]);
+        f32 own = scaled(widen(x[i]), Scaled{mean[c], rate[c], offset[c]});
+        if (ADDS) own += widen(side[i]);
+        y[i] = bounded(own);
     }
+}
+
+KERNEL(BatchNorm, const T* x, const f32* mean, const f32* rate, const f32* offset, T* y, Index n,
+       Channels g, Index relu) {
+    normalize<false>(x, x, mean, rate, offset, y, n, g, relu);
+}
+
+KERNEL(BatchNormAdd, const T* x, const f32* mean, const f32* rate, const f32* offset, T* y, Index n,
+       Channels g, Index relu, const T* side) {
+    normalize<true>(x, side, mean, rate, offset, y, n, g, relu);
+}
+
+// The factor of deviations from the mean.
+KERNEL(BatchNormRate, const f32* scale, const f32* variance, f32* rate, Index channels, f32 epsilon) {
+    for (Index c = first(); c < channels; c += stride()) rate[c] = scale[c] / sqrt(variance[c] + epsilon);
+}
+
+// A gradient behind a ReLU: that of an element whose normalized value is positive. The value is computed again, with the
+// rounding of the forward pass.
+__device__ inline f32 behind_relu(f32 dy, f32 x, const Scaled& own) {
+    return widen(Narrow<T>::from(scaled(x, own))) > 0 ? dy : 0;
 }
 
 // Sums of the gradients, and of their products with the elements' deviations from the mean.
@@ -176,18 +215,27 @@ __device__ inline Products join(const Products& a, const Products& b) {
     return Products{a.gradients + b.gradients, a.products + b.products};
 }
 
-__device__ inline void packed_products(const T* dy, const T* x, const f32* mean, Products* partial,
-                                       const Channels& g, const Segments& segments) {
+template <bool RELU>
+__device__ inline void packed_products(const T* dy, const T* x, const f32* mean, const f32* rate,
+                                       const f32* offset, Products* partial, const Channels& g,
+                                       const Segments& segments) {
     by_packed_segment(segments, partial, [&](Index channel, Index begin, Index end, Products* to) {
         const Pack<f32, LANES> middle = *(const Pack<f32, LANES>*)(mean + channel);
+        Pack<f32, LANES> r, o;
+        if (RELU) {
+            r = *(const Pack<f32, LANES>*)(rate + channel);
+            o = *(const Pack<f32, LANES>*)(offset + channel);
+        }
         f32 gradients[LANES] = {}, products[LANES] = {};
         each_row(dy + channel, g.channels, begin, end, [&](const Pack<T, LANES>& row, Index k) {
             const Pack<T, LANES> own = *(const Pack<T, LANES>*)(x + k * g.channels + channel);
 #pragma unroll
             for (int j = 0; j < LANES; ++j) {
-                const f32 gradient = widen(row.at[j]);
+                const f32 in = widen(own.at[j]);
+                f32 gradient = widen(row.at[j]);
+                if (RELU) gradient = behind_relu(gradient, in, Scaled{middle.at[j], r.at[j], o.at[j]});
                 gradients[j] += gradient;
-                products[j] += gradient * (widen(own.at[j]) - middle.at[j]);
+                products[j] += gradient * (in - middle.at[j]);
             }
         });
 #pragma unroll
@@ -195,20 +243,34 @@ __device__ inline void packed_products(const T* dy, const T* x, const f32* mean,
     });
 }
 
-KERNEL(BatchNormProducts, const T* dy, const T* x, const f32* mean, Products* partial, Channels g,
-       Segments segments) {
-    if (is_packed(g)) return packed_products(dy, x, mean, partial, g, segments);
+template <bool RELU>
+__device__ inline void sum_products(const T* dy, const T* x, const f32* mean, const f32* rate,
+                                    const f32* offset, Products* partial, const Channels& g,
+                                    const Segments& segments) {
+    if (is_packed(g)) return packed_products<RELU>(dy, x, mean, rate, offset, partial, g, segments);
     by_segment(segments, partial, [&](Index channel, Index begin, Index step, Index end) {
         Products all = {0, 0};
         const f32 middle = mean[channel];
         for (Index k = begin; k < end; k += step) {
             const Index at = place(g, channel, k);
-            const f32 own = widen(dy[at]);
+            const f32 in = widen(x[at]);
+            f32 own = widen(dy[at]);
+            if (RELU) own = behind_relu(own, in, Scaled{middle, rate[channel], offset[channel]});
             all.gradients += own;
-            all.products += own * (widen(x[at]) - middle);
+            all.products += own * (in - middle);
         }
         return all;
     });
+}
+
+KERNEL(BatchNormProducts, const T* dy, const T* x, const f32* mean, Products* partial, Channels g,
+       Segments segments) {
+    sum_products<false>(dy, x, mean, mean, mean, partial, g, segments);
+}
+
+KERNEL(BatchNormReluProducts, const T* dy, const T* x, const f32* mean, const f32* rate,
+       const f32* offset, Products* partial, Channels g, Segments segments) {
+    sum_products<true>(dy, x, mean, rate, offset, partial, g, segments);
 }
 
 // Factor of the gradient, factor of the element's deviation to subtract, and constant to subtract.
@@ -234,21 +296,30 @@ KERNEL(BatchNormGradients, const Products* partial, const f32* scale, const f32*
     });
 }
 
-KERNEL(BatchNormGrad, const T* dy, const T* x, const f32* mean, const Factors* factors, T* dx,
-       Index n, Channels g, Index training) {
+template <bool RELU>
+__device__ inline void write_gradients(const T* dy, const T* x, const f32* mean, const f32* rate,
+                                       const f32* offset, const Factors* factors, T* dx, Index n,
+                                       const Channels& g, Index training) {
+    const auto of = [&](T gradient, T in, f32 middle, const Factors& own) {
+        f32 grad = widen(gradient) * own.rate;
+        if (training) grad = grad - (widen(in) - middle) * own.along - own.less;
+        return Narrow<T>::from(grad);
+    };
     if (is_packed(g)) {
         for (Index i = first(); i < n / LANES; i += stride()) {
             const Index c = i * LANES % g.channels;
-            const Pack<T, LANES> gradients = ((const Pack<T, LANES>*)dy)[i];
+            Pack<T, LANES> gradients = ((const Pack<T, LANES>*)dy)[i];
             const Pack<T, LANES> in = ((const Pack<T, LANES>*)x)[i];
             const Pack<f32, LANES> m = *(const Pack<f32, LANES>*)(mean + c);
             Pack<T, LANES> out;
 #pragma unroll
             for (int j = 0; j < LANES; ++j) {
-                const Factors own = factors[c + j];
-                f32 grad = widen(gradients.at[j]) * own.rate;
-                if (training) grad = grad - (widen(in.at[j]) - m.at[j]) * own.along - own.less;
-                out.at[j] = Narrow<T>::from(grad);
+                if (RELU) {
+                    const Scaled own = {m.at[j], rate[c + j], offset[c + j]};
+                    const f32 shown = behind_relu(widen(gradients.at[j]), widen(in.at[j]), own);
+                    gradients.at[j] = Narrow<T>::from(shown);
+                }
+                out.at[j] = of(gradients.at[j], in.at[j], m.at[j], factors[c + j]);
             }
             ((Pack<T, LANES>*)dx)[i] = out;
         }
@@ -256,9 +327,21 @@ KERNEL(BatchNormGrad, const T* dy, const T* x, const f32* mean, const Factors* f
     }
     for (Index i = first(); i < n; i += stride()) {
         const Index c = channel_of(g, i);
-        const Factors own = factors[c];
-        f32 grad = widen(dy[i]) * own.rate;
-        if (training) grad = grad - (widen(x[i]) - mean[c]) * own.along - own.less;
-        dx[i] = Narrow<T>::from(grad);
+        T gradient = dy[i];
+        if (RELU) {
+            const Scaled own = {mean[c], rate[c], offset[c]};
+            gradient = Narrow<T>::from(behind_relu(widen(gradient), widen(x[i]), own));
+        }
+        dx[i] = of(gradient, x[i], mean[c], factors[c]);
     }
+}
+
+KERNEL(BatchNormGrad, const T* dy, const T* x, const f32* mean, const Factors* factors, T* dx,
+       Index n, Channels g, Index training) {
+    write_gradients<false>(dy, x, mean, mean, mean, factors, dx, n, g, training);
+}
+
+KERNEL(BatchNormReluGrad, const T* dy, const T* x, const f32* mean, const Factors* factors, T* dx,
+       Index n, Channels g, Index training, const f32* rate, const f32* offset) {
+    write_gradients<true>(dy, x, mean, rate, offset, factors, dx, n, g, training);
 }

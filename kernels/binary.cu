@@ -34,6 +34,24 @@ WRAPPING(SquaredDifference, (x - y) * (x - y))
 COMPUTED(Maximum, x > y || x != x ? x : y)
 COMPUTED(Minimum, x < y || x != x ? x : y)
 COMPUTED(ReluGrad, y > W(0) ? x : W(0))
+// ReluGrad of the sum of two gradients.
+KERNEL(ReluGradSum, const T* left, const T* right, const T* features, T* output, Index n) {
+    const auto of = [](T a, T b, T feature) {
+        return widen(feature) > W(0) ? Narrow<T>::from((Wrap)widen(a) + (Wrap)widen(b)) : T{};
+    };
+    const int N = pack_of(sizeof(T), sizeof(T));
+    for (Index i = first(); i < n / N; i += stride()) {
+        const Pack<T, N> a = ((const Pack<T, N>*)left)[i], b = ((const Pack<T, N>*)right)[i];
+        const Pack<T, N> feature = ((const Pack<T, N>*)features)[i];
+        Pack<T, N> out;
+#pragma unroll
+        for (int k = 0; k < N; ++k) out.at[k] = of(a.at[k], b.at[k], feature.at[k]);
+        ((Pack<T, N>*)output)[i] = out;
+    }
+    for (Index i = n / N * N + first(); i < n; i += stride()) {
+        output[i] = of(left[i], right[i], features[i]);
+    }
+}
 COMPUTED(Relu6Grad, y > W(0) && y < W(6) ? x : W(0))
 
 COMPARED(Less, x < y)

@@ -109,16 +109,20 @@ fn accesses(text: &str) -> BTreeMap<String, Accesses> {
 
 /// Sources, functions, and the least bits of the widest load and store of 16-bit floats. A function of less than 128 reads
 /// rows of any length, or windows, an element at a time.
-const EXPECTED: [(&str, &str, [u32; 2]); 22] = [
+const EXPECTED: [(&str, &str, [u32; 2]); 26] = [
     ("batch_norm", "BatchNorm", [128, 128]),
+    ("batch_norm", "BatchNormAdd", [128, 128]),
     ("batch_norm", "BatchNormMoments", [128, 32]),
     ("batch_norm", "BatchNormProducts", [128, 32]),
     ("batch_norm", "BatchNormGrad", [128, 128]),
+    ("batch_norm", "BatchNormReluProducts", [128, 32]),
+    ("batch_norm", "BatchNormReluGrad", [128, 128]),
     ("binary", "AddV2", [128, 128]),
     ("binary", "Mul", [128, 128]),
     ("binary", "Sub", [128, 128]),
     ("binary", "Maximum", [128, 128]),
     ("binary", "ReluGrad", [128, 128]),
+    ("binary", "ReluGradSum", [128, 128]),
     ("binary", "SigmoidGrad", [128, 128]),
     ("binary", "TanhGrad", [128, 128]),
     ("unary", "Relu", [128, 128]),

@@ -1,5 +1,6 @@
 //! Tests of the GPU backend: emulated, against fakes of CUDA, and on a card where there is one.
 
+mod batch_norm_fusion;
 mod cudnn_engines;
 mod driver_calls;
 mod emulated;

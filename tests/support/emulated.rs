@@ -309,8 +309,9 @@ impl Emulated {
         let mut at: Vec<u64> = inputs.iter().map(address).collect();
         for (o, operand) in work.to.iter().enumerate() {
             let pair = kernel.in_place.iter().find(|(i, out)| {
-                let from = &work.from[*i];
-                let same = from.dims == operand.dims && from.dtype == operand.dtype;
+                let from = work.from.get(*i);
+                let same = from
+                    .is_some_and(|from| from.dims == operand.dims && from.dtype == operand.dtype);
                 in_place && *out == o && same
             });
             match pair {

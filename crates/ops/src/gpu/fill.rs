@@ -162,6 +162,14 @@ pub(crate) fn add_n(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     Ok(launches)
 }
 
+/// Gradient of Relu for the sum of inputs 0 and 1, with the features in input 2.
+pub(crate) fn relu_grad_sum(p: &Prepare<'_>) -> Launches {
+    let n = p.outputs[0].elements();
+    let launch = Launch::over(n, &BINARY, "ReluGradSum", &[p.dtype(0)]);
+    let launch = (0..3).fold(launch, Launch::input);
+    launch.output(0).indices(&[n]).into()
+}
+
 /// Broadcasts input 0 to the output's shape.
 pub(crate) fn repeated(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let (own, out) = (p.dims(0), p.output_dims(0));

@@ -29,7 +29,8 @@ pub(crate) use depthwise::{depthwise, depthwise_filter};
 pub(crate) use einsum::{EinsumGemm, EinsumTensor, einsum};
 pub(crate) use elementwise::{binary, binary_as, broadcast, check_numerics, checked, clip, unary};
 pub(crate) use fill::{
-    add_n, band_part, cast, fill, one_hot, ones, range, repeated, select, select_slices, zeros,
+    add_n, band_part, cast, fill, one_hot, ones, range, relu_grad_sum, repeated, select,
+    select_slices, zeros,
 };
 pub(crate) use gather::{gather, gather_of, reverse_sequence};
 pub(crate) use gemm::gemm;

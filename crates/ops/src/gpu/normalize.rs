@@ -2,7 +2,7 @@
 
 use thalweg_cpu::batch_norm::Channels;
 use thalweg_cpu::lrn::Response;
-use thalweg_device::gpu::{Arg, Launch, Launches};
+use thalweg_device::gpu::{ALIGNMENT, Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 
 use super::fill::zero;
@@ -35,8 +35,12 @@ fn sum_segments(p: &Prepare<'_>, g: &Channels) -> SumSegments {
     }
 }
 
-/// Batch normalization of images with this view.
-pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, KernelError> {
+/// Batch normalization of images with this view, plus an input, and bounded by 0 from below with `relu`.
+pub(crate) fn batch_norm(
+    p: &Prepare<'_>,
+    g: &Channels,
+    (side, relu): (Option<usize>, bool),
+) -> Result<Launches, KernelError> {
     let attrs = &p.node.attrs;
     let (n, types) = (g.elements(), [p.dtype(0)]);
     let epsilon = attrs.float("epsilon");
@@ -83,16 +87,23 @@ pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, Kern
             true => Arg::Output(3),
             false => Arg::Input(3),
         };
-        let apply = launch("BatchNorm").input(0).arg(mean).arg(rate).input(2);
+        let name = match side {
+            None => "BatchNorm",
+            Some(_) => "BatchNormAdd",
+        };
+        let apply = launch(name).input(0).arg(mean).arg(rate).input(2);
+        let apply = apply.output(0).indices(&[n]).indices(&to_struct(g));
+        let apply = apply.indices(&[usize::from(relu)]);
         launches
             .list
-            .push(apply.output(0).indices(&[n]).indices(&to_struct(g)));
+            .push(side.into_iter().fold(apply, Launch::input));
     }
     Ok(launches)
 }
 
-/// Gradients of batch normalization of images with this view.
-pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels) -> Launches {
+/// Gradients of batch normalization of images with this view. With an input for the offset, the gradient in input 0 is
+/// that of a ReLU behind it.
+pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels, relu: Option<usize>) -> Launches {
     let attrs = &p.node.attrs;
     let (n, types) = (g.elements(), [p.dtype(0)]);
     let segments = sum_segments(p, g);
@@ -104,12 +115,31 @@ pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels) -> Launches {
     if g.channels == 0 {
         return Launches::default();
     }
+    let before = segments.bytes(MAX_CHANNEL_BYTES) + channel_bytes(g, MAX_CHANNEL_BYTES);
+    let before = before.next_multiple_of(ALIGNMENT);
+    let rate = Arg::Scratch(before);
     let mut launches = Launches {
-        scratch: segments.bytes(MAX_CHANNEL_BYTES) + channel_bytes(g, MAX_CHANNEL_BYTES),
+        scratch: before + relu.map_or(0, |_| channel_bytes(g, size_of::<f32>())),
         ..Launches::default()
     };
+    let epsilon = attrs.float("epsilon");
+    // Rate and offset of each channel, where the gradient of a ReLU needs them.
+    let with_relu = |launch: Launch| match relu {
+        None => launch,
+        Some(offset) => launch.arg(rate.clone()).input(offset),
+    };
     if n > 0 {
-        let products = launch("BatchNormProducts").input(0).input(1).input(3);
+        if relu.is_some() {
+            let made = launch("BatchNormRate").input(2).input(4).arg(rate.clone());
+            launches
+                .list
+                .push(made.indices(&[g.channels]).value(epsilon));
+        }
+        let name = match relu {
+            None => "BatchNormProducts",
+            Some(_) => "BatchNormReluProducts",
+        };
+        let products = with_relu(launch(name).input(0).input(1).input(3));
         let products = products.arg(partial.clone()).indices(&to_struct(g));
         launches
             .list
@@ -118,18 +148,16 @@ pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels) -> Launches {
     let gradients = launch("BatchNormGradients").arg(partial).input(2).input(4);
     let gradients = gradients.output(1).output(2).arg(factors.clone());
     let gradients = gradients.indices(&segments.to_struct());
-    launches
-        .list
-        .push(segments.join(gradients.value(attrs.float("epsilon"))));
+    launches.list.push(segments.join(gradients.value(epsilon)));
     if n > 0 {
-        let apply = launch("BatchNormGrad")
-            .input(0)
-            .input(1)
-            .input(3)
-            .arg(factors);
+        let name = match relu {
+            None => "BatchNormGrad",
+            Some(_) => "BatchNormReluGrad",
+        };
+        let apply = launch(name).input(0).input(1).input(3).arg(factors);
         let apply = apply.output(0).indices(&[n]).indices(&to_struct(g));
         let training = usize::from(attrs.bool("is_training"));
-        launches.list.push(apply.indices(&[training]));
+        launches.list.push(with_relu(apply.indices(&[training])));
     }
     launches
 }

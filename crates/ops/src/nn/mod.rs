@@ -42,11 +42,12 @@ use thalweg_tensor::{DType, Tensor};
 
 use crate::support::constants::ints;
 
-pub use batch_norm::FUSED_BATCH_NORM_EX;
+pub use batch_norm::{FUSED_BATCH_NORM_EX, FUSED_BATCH_NORM_GRAD_EX};
 pub use conv2d::FUSED_CONV_2D;
 pub use depthwise::FUSED_DEPTHWISE_CONV_2D;
 pub use format::{DataFormat, Padding};
 pub use max_pool_stored_argmax::{MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARGMAX};
+pub use relu_elu::RELU_GRAD_SUM;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[

@@ -81,6 +81,26 @@ pub(crate) static RELU_GRAD: Op = Op {
     .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])],
 };
 
+/// [`RELU_GRAD`] of the sum of two gradients. Created by the planner, on GPUs.
+pub static RELU_GRAD_SUM: Op = Op {
+    def: OpDef {
+        name: "_ReluGradSum",
+        summary: "The gradient of Relu for the sum of two gradients.",
+        inputs: &[arg("left", "T"), arg("right", "T"), arg("features", "T")],
+        outputs: &[arg("backprops", "T")],
+        attrs: NUMBERS,
+        shape: |cx| {
+            cx.same(0, 1)?;
+            let shape = cx.same(0, 2)?;
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[gpu(|p| Ok(crate::gpu::relu_grad_sum(p))).in_place(&[(0, 0), (1, 0), (2, 0)])],
+};
+
 /// `min(max(x, 0), 6)`; NaN stays NaN.
 pub(crate) static RELU_6: Op = Op {
     def: OpDef {

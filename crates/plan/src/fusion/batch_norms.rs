@@ -1,10 +1,11 @@
-//! Fusion of a Relu, or a sum and a Relu, into the batch normalization before it.
+//! Fusion of a Relu, or a sum and a Relu, into the batch normalization before it, and of the Relu's gradient into that of
+//! the normalization.
 
 use smallvec::SmallVec;
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::known;
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
-use thalweg_ops::fused::{FUSED_BATCH_NORM_EX, MEMBERS};
+use thalweg_ops::fused::{FUSED_BATCH_NORM_EX, FUSED_BATCH_NORM_GRAD_EX, MEMBERS};
 use thalweg_tensor::{DType, Shape};
 
 use super::epilogues::BATCH_NORM;
@@ -33,11 +34,48 @@ pub(super) fn with_relu(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement>
         None => summed(graph, id)?,
     };
     let node = graph.node(found.norm)?;
-    let f32 = |i: &OutputId| graph.fact(*i).is_some_and(|f| f.dtype == DType::F32);
+    // GPUs have a kernel for images of halves too.
+    let is_image = |i: &OutputId| *i == node.inputs[0] && graph.cpu(id).is_none();
+    let f32 = |i: &OutputId| is_image(i) || graph.fact(*i).is_some_and(|f| f.dtype == DType::F32);
     // A node whose dimensions are known only at run time stays as it is.
     let fits = |i: &OutputId| f32(i) && graph.dims(*i).is_some();
     node.inputs.iter().all(fits).then_some(())?;
     placed(graph, &found)
+}
+
+/// The gradient of a batch normalization behind the gradient of a Relu, which the normalization has in its own pass: the
+/// values that the Relu has left out are found again. Only GPUs have a kernel for it.
+pub(super) fn gradient_with_relu(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
+    let node = graph.is(id, &["FusedBatchNormGradV3"])?;
+    let relu = graph.only_for(id, 0, &["ReluGrad"])?;
+    let [behind, seen] = graph.node(relu)?.inputs[..] else {
+        return None;
+    };
+    let norm = graph.is(seen.node, &[FUSED_BATCH_NORM_EX.def.name])?;
+    let output = |index| OutputId {
+        node: seen.node,
+        index,
+    };
+    let fits = seen.index == 0
+        && norm.attrs.int("num_side_inputs") == 0
+        && norm.attrs.bool("is_training")
+        && norm.inputs[..2] == node.inputs[1..3]
+        && node.inputs[3..5] == [output(3), output(4)]
+        && graph.is_free(id)
+        && graph.together(id, seen.node);
+    fits.then_some(())?;
+    let mut inputs = node.inputs.clone();
+    inputs[0] = behind;
+    inputs.push(norm.inputs[2]);
+    let mut attrs = node.attrs.clone();
+    attrs.set(MEMBERS, graph.names([relu, id].into_iter()));
+    let fused = Node {
+        op: &FUSED_BATCH_NORM_GRAD_EX.def,
+        inputs,
+        attrs,
+        ..(**node).clone()
+    };
+    Some(Replacement::one(id, fused, [relu]))
 }
 
 /// The sum that this Relu is of, where it is of a batch normalization and another value. Of two normalizations the later

@@ -1,12 +1,15 @@
-//! Fusion: one node in place of several that are computed together, on CPUs.
+//! Fusion: one node in place of several that are computed together.
 //!
 //! - A bias and an activation behind a GEMM or a convolution become its epilogue; so does a batch normalization behind a
 //!   convolution, where its mean and variance are given.
 //! - A Pad before a convolution with an epilogue becomes its padding.
-//! - A Relu behind a batch normalization, or behind the sum of one and another value, is computed in its pass.
+//! - A Relu behind a batch normalization, or behind the sum of one and another value, is computed in its pass; on GPUs the
+//!   Relu's gradient in that of the normalization, too, and a sum of two gradients in that of a Relu.
 //! - Elementwise ops that follow each other become a chain, which runs piece by piece in one pass over memory.
 //! - Where the gradient of a max pooling is computed in the same step, the pooling stores the argmax of each window in a
 //!   byte: the gradient then needs neither the images nor the pooled ones.
+//!
+//! The others are for CPUs alone.
 //!
 //! A rule looks at the graph and returns a [`Replacement`]; the [`Rewriter`] checks it before the graph changes. Only values
 //! that nothing else uses are left out.
@@ -20,6 +23,7 @@ mod epilogue_rule_tests;
 mod epilogues;
 mod pads;
 mod pooling_gradients;
+mod relu_gradients;
 mod replacement;
 mod rewriter;
 #[cfg(test)]
@@ -59,6 +63,13 @@ const RULES: &[Rule] = &[
     Rule::All(chains::found),
 ];
 
+/// The rules for GPUs, each node by node.
+const GPU_RULES: &[fn(&Rewriter<'_>, NodeId) -> Option<Replacement>] = &[
+    batch_norms::with_relu,
+    batch_norms::gradient_with_relu,
+    relu_gradients::of_sum,
+];
+
 /// Returns the same graph, with its nodes fused where a rule applies.
 pub(crate) fn fused(simplified: Simplified, context: PlanContext<'_>) -> Simplified {
     let cpu = |device: &Device| matches!(device, Device::Cpu(_));
@@ -78,6 +89,13 @@ pub(crate) fn fused(simplified: Simplified, context: PlanContext<'_>) -> Simplif
                 for replacement in find(&rewriter) {
                     rewriter.apply(replacement);
                 }
+            }
+        }
+    }
+    for find in GPU_RULES {
+        for id in rewriter.ids_on_gpus() {
+            if let Some(replacement) = find(&rewriter, id) {
+                rewriter.apply(replacement);
             }
         }
     }

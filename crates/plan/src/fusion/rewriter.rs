@@ -13,7 +13,7 @@ use crate::kernels::Kernels;
 /// new output of a node has its number at once.
 pub(super) struct Rewriter<'a> {
     simplified: Simplified,
-    /// By number of a device: its CPU. Where it is no CPU, nodes stay as they are.
+    /// By number of a device: its CPU, where it is no GPU.
     cpus: &'a [Option<&'a Cpu>],
     kernels: &'a Kernels,
     /// By node, as it is now; none where it is left out.
@@ -62,6 +62,13 @@ impl<'a> Rewriter<'a> {
     pub(super) fn ids(&self) -> Vec<NodeId> {
         let all = (0..self.len()).map(|i| self.id(i));
         let there = |&id: &NodeId| self.node(id).is_some() && self.cpu(id).is_some();
+        all.filter(there).collect()
+    }
+
+    /// The nodes on GPUs, in order.
+    pub(super) fn ids_on_gpus(&self) -> Vec<NodeId> {
+        let all = (0..self.len()).map(|i| self.id(i));
+        let there = |&id: &NodeId| self.node(id).is_some() && self.cpu(id).is_none();
         all.filter(there).collect()
     }
 

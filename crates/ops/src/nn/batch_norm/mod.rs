@@ -16,7 +16,7 @@ use thalweg_tensor::{DType, Shape};
 
 use self::gradient_of_gradient::second_gradient;
 use self::kernels::{backward, forward, view, with_epilogue};
-use self::side_and_activation::{ACTIVATION, NUM_SIDE_INPUTS, SIDE_INPUT};
+use self::side_and_activation::{ACTIVATION, NUM_SIDE_INPUTS, NormEpilogue, SIDE_INPUT};
 use super::conv2d::FORMAT;
 
 const HALVES_AND_F32: &[DType] = &[DType::F16, DType::BF16, DType::F32];
@@ -189,9 +189,10 @@ macro_rules! gradient_rule {
     }};
 }
 
-const GPU_KERNEL: Kernel = gpu(|p| crate::gpu::batch_norm(p, &view(p)?)).in_place(&[(0, 0)]);
+const GPU_KERNEL: Kernel =
+    gpu(|p| crate::gpu::batch_norm(p, &view(p)?, (None, false))).in_place(&[(0, 0)]);
 const GRAD_GPU_KERNEL: Kernel =
-    gpu(|p| Ok(crate::gpu::batch_norm_grad(p, &view(p)?))).in_place(&[(0, 0)]);
+    gpu(|p| Ok(crate::gpu::batch_norm_grad(p, &view(p)?, None))).in_place(&[(0, 0)]);
 
 const SUMMARY: &str = "Images whose channels are normalized to mean offset and standard deviation scale: by their own mean and variance in training, by given ones otherwise.";
 
@@ -263,7 +264,7 @@ pub static FUSED_BATCH_NORM_EX: Op = Op {
         inputs: INPUTS_EX,
         outputs: OUTPUTS_V3,
         attrs: &[
-            type_attr("T", F32),
+            type_attr("T", HALVES_AND_F32),
             type_attr("U", F32),
             EPSILON,
             FACTOR,
@@ -276,7 +277,37 @@ pub static FUSED_BATCH_NORM_EX: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(with_epilogue).in_place(&[(0, 0), (SIDE_INPUT, 0)])],
+    kernels: &[
+        cpu(with_epilogue)
+            .in_place(&[(0, 0), (SIDE_INPUT, 0)])
+            .only(&[("T", F32)]),
+        gpu(|p| crate::gpu::batch_norm(p, &view(p)?, NormEpilogue::of(&p.node.attrs)?.parts()))
+            .in_place(&[(0, 0), (SIDE_INPUT, 0)]),
+    ],
+};
+
+/// Gradient of [`FUSED_BATCH_NORM_EX`] with a ReLU and without a side input, from the gradient behind the ReLU. Created by
+/// the planner, on GPUs.
+pub static FUSED_BATCH_NORM_GRAD_EX: Op = Op {
+    def: OpDef {
+        name: "_FusedBatchNormGradEx",
+        summary: "The gradients of a batch normalization and a ReLU behind it.",
+        inputs: &[
+            GRAD_INPUTS_V3[0],
+            GRAD_INPUTS_V3[1],
+            GRAD_INPUTS_V3[2],
+            GRAD_INPUTS_V3[3],
+            GRAD_INPUTS_V3[4],
+            GRAD_INPUTS_V3[5],
+            arg_of("offset", DType::F32),
+        ],
+        outputs: FUSED_BATCH_NORM_GRAD_V3.def.outputs,
+        attrs: GRAD_ATTRS_V3,
+        shape: backward_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[gpu(|p| Ok(crate::gpu::batch_norm_grad(p, &view(p)?, Some(6)))).in_place(&[(0, 0)])],
 };
 
 const GRAD_SUMMARY: &str = "The gradients of FusedBatchNorm with respect to its images, its scale and its offset, from the mean and the variance that it has used.";

@@ -54,6 +54,11 @@ impl NormEpilogue {
         }
     }
 
+    /// Index of the side input, and `true` for a ReLU.
+    pub(super) fn parts(self) -> (Option<usize>, bool) {
+        (self.side.then_some(SIDE_INPUT), self.lower_bound == 0.0)
+    }
+
     /// Side input of a kernel with this many elements.
     ///
     /// # Errors

@@ -76,8 +76,10 @@ impl GpuBuilder<'_> {
             let left = self.uses.of(output);
             let pairs = kernel.in_place.iter().filter(|(_, out)| *out == index);
             let mut candidates = pairs.filter_map(|(i, _)| {
-                let same = inputs[*i].dtype == fact.dtype
-                    && inputs[*i].elements() == outputs[index].elements();
+                // An input of a list may not be there.
+                let input = inputs.get(*i)?;
+                let same =
+                    input.dtype == fact.dtype && input.elements() == outputs[index].elements();
                 self.ends_here(node, *i).filter(|_| same)
             });
             let ending = candidates.find(|(buffer, _)| !replaced.contains(buffer));
