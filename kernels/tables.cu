@@ -55,6 +55,19 @@ KERNEL(SumAlongAxis, const T* input, T* output, const u64* starts, const u64* fr
 }
 
 #ifdef U_TYPE
+// Of each element along the axis: two elements, and the fraction of the way from the first to the second.
+KERNEL(LerpAlongAxis, const T* input, U* output, const u64* low, const u64* high,
+       const f64* fractions, Index n, Axis axis) {
+    for (Index i = first(); i < n; i += stride()) {
+        const Index row = i / axis.inner, outer = row / axis.to, at = row % axis.to;
+        const auto of = [&](u64 from) {
+            return (f32)widen(input[(outer * axis.from + (Index)from) * axis.inner + i % axis.inner]);
+        };
+        const f32 a = of(low[at]), b = of(high[at]);
+        output[i] = Narrow<U>::from((Element<U>::Wide)(a + (b - a) * (f32)fractions[at]));
+    }
+}
+
 KERNEL(WeighAlongAxis, const T* input, U* output, const u64* starts, const u64* from,
        const f64* weights, Index n, Axis axis) {
     for (Index i = first(); i < n; i += stride()) {

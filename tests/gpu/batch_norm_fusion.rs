@@ -62,7 +62,7 @@ fn trained(gpu: &test_gpu::Gpu, dtype: DType, channels: usize, fused: bool) -> V
     }
     let options = match fused {
         true => RunOptions::new(),
-        // Where each value is checked, nothing is fused.
+        // Nothing is fused in a step that checks each value.
         false => RunOptions::new().checked(),
     };
     let mut found = Vec::new();

@@ -106,3 +106,23 @@ fn an_element_that_an_iteration_rejects_is_an_error() {
 fn an_endless_loop_ends_at_its_timeout() {
     check(gpu_loops::an_endless_loop_ends_at_its_timeout);
 }
+
+#[test]
+fn a_branch_returns_what_it_read_before_its_update() {
+    check(gpu_branches::a_branch_returns_what_it_read_before_its_update);
+}
+
+#[test]
+fn a_branch_runs_whole_between_nodes_of_the_host() {
+    check(gpu_branches::a_branch_runs_whole_between_nodes_of_the_host);
+}
+
+#[test]
+fn a_loop_returns_what_it_read_before_its_update() {
+    check(gpu_loops::a_loop_returns_what_it_read_before_its_update);
+}
+
+#[test]
+fn a_value_that_a_loop_keeps_stays_beside_an_update() {
+    check(gpu_loops::a_value_that_a_loop_keeps_stays_beside_an_update);
+}

@@ -212,3 +212,60 @@ pub fn an_automatic_loss_scale_skips_updates_and_stays_on_the_gpu(gpu: &Gpu) {
         assert!((got[0] - value).abs() < 1e-5, "{got:?} {value}");
     }
 }
+
+/// The same number, by way of the host.
+fn number(x: Output<'_>) -> Output<'_> {
+    x.graph().op("StringToNumber").input(text(x)).output()
+}
+
+/// Reads a variable, and adds to it after that.
+pub(super) fn taken<'g>(b: &'g Graph, v: Variable<'g>, by: f32) -> Output<'g> {
+    let handle = v.handle();
+    let read = b.op("ReadVariableOp").input(handle);
+    let read = read.attr("dtype", DType::F32).output();
+    let update = b.op("AssignAddVariableOp").input(handle);
+    b.control_dependencies([read], || update.input(b.constant(by)).build());
+    read
+}
+
+pub fn a_branch_returns_what_it_read_before_its_update(gpu: &Gpu) {
+    let g = Graph::new();
+    let v = g.variable("v", 1.0f32);
+    let on = g.placeholder("on", DType::Bool, []);
+    let got = g.cond(
+        on,
+        |b| vec![taken(b, v, 10.0)],
+        |b| vec![b.constant(-1.0f32)],
+    )[0];
+    let session = on_gpu(&g, gpu);
+    session.run(g.initializers(), []).unwrap();
+    assert_on_gpu(&session, got, &[on.feed(true)]);
+    for (taken, before, after) in [
+        (true, 1.0f32, 11.0f32),
+        (false, -1.0, 11.0),
+        (true, 11.0, 21.0),
+    ] {
+        assert_eq!(session.run::<f32>(got, [on.feed(taken)]).unwrap(), before);
+        assert_eq!(session.run::<f32>(v, []).unwrap(), after);
+    }
+}
+
+pub fn a_branch_runs_whole_between_nodes_of_the_host(gpu: &Gpu) {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let on = g.placeholder("on", DType::Bool, []);
+    let y = g.cond(on, |_| vec![x * 2.0 + 1.0], |_| vec![x - 5.0])[0];
+    let z = number(y) + y;
+    let w = g.cond(on, |_| vec![z.square()], |_| vec![z + z + z])[0];
+    let end = number(w) + w + 1.0;
+    let session = on_gpu(&g, gpu);
+    for (taken, expected) in [
+        (true, 393.0f32),
+        (false, 13.0),
+        (true, 393.0),
+        (false, 13.0),
+    ] {
+        let x = [on.feed(taken), x.feed(if taken { 3.0f32 } else { 6.0 })];
+        assert_eq!(session.run::<f32>(end, x).unwrap(), expected, "{taken}");
+    }
+}

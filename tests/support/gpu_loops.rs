@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thalweg::prelude::*;
 
-use super::gpu_branches::{assert_on_gpu, on_gpu};
+use super::gpu_branches::{assert_on_gpu, on_gpu, taken};
 use super::test_gpu::Gpu;
 
 /// `i < n`.
@@ -160,4 +160,43 @@ pub fn an_endless_loop_ends_at_its_timeout(gpu: &Gpu) {
     }
     let got = session.step(end[0], [n.feed(0)]).unwrap();
     assert_eq!(got.scalar::<i32>(0).unwrap(), 0);
+}
+
+pub fn a_loop_returns_what_it_read_before_its_update(gpu: &Gpu) {
+    let g = Graph::new();
+    let v = g.variable("v", 1.0f32);
+    let n = g.placeholder("n", DType::I32, []);
+    let end = g.while_loop(
+        &[g.constant(0i32), g.constant(0.0f32)],
+        |_, w| less(w[0], n),
+        |b, w| vec![w[0] + 1, taken(b, v, 1.0)],
+    );
+    let session = on_gpu(&g, gpu);
+    session.run(g.initializers(), []).unwrap();
+    assert_on_gpu(&session, end[1], &[n.feed(1)]);
+    for (times, last, after) in [(3, 3.0f32, 4.0f32), (0, 0.0, 4.0), (2, 5.0, 6.0)] {
+        assert_eq!(session.run::<f32>(end[1], [n.feed(times)]).unwrap(), last);
+        assert_eq!(session.run::<f32>(v, []).unwrap(), after);
+    }
+}
+
+pub fn a_value_that_a_loop_keeps_stays_beside_an_update(gpu: &Gpu) {
+    let g = Graph::new();
+    let v = g.variable("v", [1.0f32, 2.0]);
+    let n = g.placeholder("n", DType::I32, []);
+    let before = v.value();
+    let end = g.while_loop(
+        &[g.constant(0i32), before],
+        |_, w| less(w[0], n),
+        |_, w| vec![w[0] + 1, w[1]],
+    );
+    let update = g.control_dependencies([end[0]], || v.assign_add([10.0f32, 10.0]));
+    let kept = g.control_dependencies([update], || end[1] * 2.0);
+    let session = on_gpu(&g, gpu);
+    session.run(g.initializers(), []).unwrap();
+    for round in 0..3 {
+        let base = 10.0 * round as f32;
+        let got = session.run::<Vec<f32>>(kept, [n.feed(2)]).unwrap();
+        assert_eq!(got, [2.0 * (1.0 + base), 2.0 * (2.0 + base)]);
+    }
 }

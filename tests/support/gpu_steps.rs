@@ -15,7 +15,7 @@ use super::test_gpu::{self, Gpu};
 pub type Check = fn(&Gpu);
 
 /// All checks by name.
-pub const CHECKS: [(&str, Check); 19] = [
+pub const CHECKS: [(&str, Check); 23] = [
     (
         "replayed_steps_match_uncaptured_ones",
         replayed_steps_match_uncaptured_ones,
@@ -91,6 +91,22 @@ pub const CHECKS: [(&str, Check); 19] = [
     (
         "an_endless_loop_ends_at_its_timeout",
         gpu_loops::an_endless_loop_ends_at_its_timeout,
+    ),
+    (
+        "a_branch_returns_what_it_read_before_its_update",
+        gpu_branches::a_branch_returns_what_it_read_before_its_update,
+    ),
+    (
+        "a_branch_runs_whole_between_nodes_of_the_host",
+        gpu_branches::a_branch_runs_whole_between_nodes_of_the_host,
+    ),
+    (
+        "a_loop_returns_what_it_read_before_its_update",
+        gpu_loops::a_loop_returns_what_it_read_before_its_update,
+    ),
+    (
+        "a_value_that_a_loop_keeps_stays_beside_an_update",
+        gpu_loops::a_value_that_a_loop_keeps_stays_beside_an_update,
     ),
 ];
 

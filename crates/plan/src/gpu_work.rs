@@ -24,7 +24,7 @@ pub struct OpWork {
     pub bytes: u64,
 }
 
-/// The work of a step on one GPU.
+/// The work of a step on one GPU. Of a conditional both branches are counted, and of a loop one iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuWork {
     /// The name of the GPU.
@@ -85,6 +85,11 @@ fn work(graph: &GraphData, commands: &Commands, device: String) -> GpuWork {
             GpuCommand::Call { .. } => false,
             GpuCommand::CopyIn { bytes, .. } | GpuCommand::CopyOut { bytes, .. } => {
                 work.host_bytes += bytes as u64;
+                continue;
+            }
+            GpuCommand::Copy { bytes, .. } => {
+                let op = work.ops.entry(graph.node(command.node).op.name);
+                op.or_default().bytes += 2 * bytes as u64;
                 continue;
             }
             _ => continue,

@@ -72,6 +72,8 @@ pub(crate) struct AxisLists {
     starts: Vec<u64>,
     from: Vec<u64>,
     weights: Vec<f64>,
+    /// Number of elements of the result.
+    len: usize,
 }
 
 impl AxisLists {
@@ -90,6 +92,7 @@ impl AxisLists {
                 all.weights.push(f64::from(weight));
             }
             all.starts.push(all.from.len() as u64);
+            all.len += 1;
         }
         all
     }
@@ -106,9 +109,17 @@ impl AxisLists {
         AxisLists::new(lists)
     }
 
-    /// Number of elements of the result along the axis.
-    pub(crate) fn len(&self) -> usize {
-        self.starts.len() - 1
+    /// Tables of [`AxisSum::Lerp`]: by element of the result the two elements that it lies between, in place of starts and
+    /// lists, and the fraction of the way from the first to the second.
+    pub(crate) fn between(pairs: impl IntoIterator<Item = (usize, usize, f32)>) -> AxisLists {
+        let mut all = AxisLists::default();
+        for (low, high, fraction) in pairs {
+            all.starts.push(low as u64);
+            all.from.push(high as u64);
+            all.weights.push(f64::from(fraction));
+            all.len += 1;
+        }
+        all
     }
 }
 
@@ -119,6 +130,8 @@ pub(crate) enum AxisSum {
     Plain,
     /// With weights, in `f32`.
     Weighted,
+    /// Between two elements, in `f32`: exact where both are equal.
+    Lerp,
 }
 
 /// Sums input 0, of these dimensions, along some axes, one after the other, to output 0.
@@ -135,14 +148,14 @@ pub(crate) fn sum_along(
     let mut dims = dims.to_vec();
     let between = match kind {
         AxisSum::Plain => p.dtype(0),
-        AxisSum::Weighted => DType::F32,
+        AxisSum::Weighted | AxisSum::Lerp => DType::F32,
     };
     let (mut from, mut dtype) = (Arg::Input(0), p.dtype(0));
     for (number, (axis, lists)) in axes.iter().enumerate() {
         let inner: usize = dims[axis + 1..].iter().product();
-        let sizes = [dims[*axis], lists.len(), inner];
+        let sizes = [dims[*axis], lists.len, inner];
         let before: usize = dims.iter().product();
-        dims[*axis] = lists.len();
+        dims[*axis] = lists.len;
         let n: usize = dims.iter().product();
         let (to, result) = match number + 1 == axes.len() {
             true => (Arg::Output(0), p.outputs[0].dtype),
@@ -158,12 +171,13 @@ pub(crate) fn sum_along(
         let (name, types) = match kind {
             AxisSum::Plain => ("SumAlongAxis", &[dtype][..]),
             AxisSum::Weighted => ("WeighAlongAxis", &[dtype, result][..]),
+            AxisSum::Lerp => ("LerpAlongAxis", &[dtype, result][..]),
         };
         let launch = Launch::over(n.max(before), &TABLES, name, types);
         let mut launch = launch.arg(from).arg(to.clone());
         launch = launch.arg(Arg::Table(lists.starts.as_slice().into()));
         launch = launch.arg(Arg::Table(lists.from.as_slice().into()));
-        if kind == AxisSum::Weighted {
+        if kind != AxisSum::Plain {
             let weights: Arc<[u64]> = lists.weights.iter().map(|w| w.to_bits()).collect();
             launch = launch.arg(Arg::Table(weights));
         }

@@ -202,7 +202,7 @@ pub(crate) static RESIZE_BICUBIC_GRAD: Op = Op {
             dispatch!(p.dtype(1), [F32 F64], T => bicubic_grad::<T>(p), else
                 Err(KernelError::DType(p.dtype(1))))
         }),
-        gpu(bicubic_grad_launches),
+        gpu(bicubic_grad_launches).only(&[("T", &[DType::F32])]),
     ],
 };
 

@@ -4,20 +4,59 @@
 //! graph of the program, with outputs of the graph in place of arguments. The host lets the program run the nodes of one
 //! branch, or those of a loop again and again; see [`super::gpu`].
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use thalweg_device::{Body, DeviceType};
-use thalweg_graph::op::Calls;
+use thalweg_device::{Body, DeviceType, KernelError};
+use thalweg_graph::op::{Calls, Effect};
 use thalweg_graph::simplify::{FEED, Simplified, known};
-use thalweg_graph::{Function, GraphData, Node, NodeId, OutputId};
+use thalweg_graph::{Fact, Function, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::DType;
 
 use super::request_graph::{complete, simplified};
 use crate::bindings::Bindings;
-use crate::error::SessionError;
+use crate::error::{SessionError, failed};
 use crate::kernels::find;
 use crate::order::Accesses;
 use crate::request::{Fetch, PlanContext, Request};
+
+/// Maximum depth of functions in each other on a GPU.
+const MAX_DEPTH: usize = 8;
+/// Maximum number of nodes of the functions of one node, those in each other included.
+const MAX_NODES: usize = 1 << 16;
+
+/// The place of a function in others, and the nodes that they may still have.
+pub(super) struct Nesting {
+    depth: usize,
+    left: Rc<Cell<usize>>,
+}
+
+impl Nesting {
+    /// Outside of all functions.
+    pub(super) fn outside() -> Nesting {
+        Nesting {
+            depth: 0,
+            left: Rc::new(Cell::new(MAX_NODES)),
+        }
+    }
+
+    fn deeper(&self) -> Option<Nesting> {
+        let depth = self.depth + 1;
+        (depth <= MAX_DEPTH).then(|| Nesting {
+            depth,
+            left: self.left.clone(),
+        })
+    }
+
+    /// Takes so many nodes; `false` if there are too many.
+    fn take(&self, nodes: usize) -> bool {
+        let left = self.left.get().checked_sub(nodes);
+        self.left.set(left.unwrap_or(0));
+        left.is_some()
+    }
+}
 
 /// A function in the graph of the program.
 pub(super) struct Inlined {
@@ -86,6 +125,7 @@ impl<'a> Caller<'a> {
             Some(live) => live
                 .iter()
                 .filter_map(|&i| usize::try_from(i).ok())
+                .filter(|&i| i < node.outputs.len())
                 .collect(),
         }
     }
@@ -101,13 +141,17 @@ impl<'a> Caller<'a> {
     /// Returns the two functions.
     fn called(&self) -> Result<[Called; 2], SessionError> {
         let node = self.node();
+        let outputs = node.outputs.len();
         if !self.is_loop() {
+            if node.inputs.is_empty() {
+                return Err(failed(node, KernelError::Argument("a condition")));
+            }
             let arguments = node.inputs[1..].to_vec();
             let (on_true, on_false) =
                 (self.function("then_branch")?, self.function("else_branch")?);
             return Ok([
-                self.simplified(on_true, arguments.clone(), self.live())?,
-                self.simplified(on_false, arguments, self.live())?,
+                self.simplified(on_true, arguments.clone(), (self.live(), outputs))?,
+                self.simplified(on_false, arguments, (self.live(), outputs))?,
             ]);
         }
         let changed = self.changed()?;
@@ -122,8 +166,12 @@ impl<'a> Caller<'a> {
         let arguments: Vec<OutputId> = (0..).zip(&node.inputs).map(argument).collect();
         let (condition, body) = (self.function("cond")?, self.function("body")?);
         Ok([
-            self.simplified(condition, arguments.clone(), SmallVec::from_slice(&[0]))?,
-            self.simplified(body, arguments, changed)?,
+            self.simplified(
+                condition,
+                arguments.clone(),
+                (SmallVec::from_slice(&[0]), 1),
+            )?,
+            self.simplified(body, arguments, (changed, outputs))?,
         ])
     }
 
@@ -131,8 +179,20 @@ impl<'a> Caller<'a> {
         &self,
         function: &Function,
         arguments: Vec<OutputId>,
-        computed: SmallVec<[usize; 4]>,
+        (computed, results): (SmallVec<[usize; 4]>, usize),
     ) -> Result<Called, SessionError> {
+        let node = self.node();
+        let (takes, gives) = (function.inputs.len(), function.outputs.len());
+        if takes != arguments.len() || gives != results {
+            return Err(failed(
+                node,
+                KernelError::Invalid(format!(
+                    "function '{}' takes {takes} and gives {gives} values, not {} and {results}",
+                    function.name,
+                    arguments.len()
+                )),
+            ));
+        }
         let feeds: Vec<_> = function
             .inputs
             .iter()
@@ -144,7 +204,7 @@ impl<'a> Caller<'a> {
             .collect();
         let values = computed.iter().filter_map(|&i| function.outputs.get(i));
         let values = values.map(|&o| Fetch::Value(o));
-        let runs = function.runs(self.node().op.calls);
+        let runs = function.runs(node.op.calls);
         let fetches: Vec<Fetch> = values.chain(runs.iter().map(|&n| Fetch::Run(n))).collect();
         let data = function.body.with_library_of(self.graph);
         let request = Request {
@@ -157,7 +217,7 @@ impl<'a> Caller<'a> {
             graph: simplified(&data, &request, self.context)?,
             arguments,
             computed,
-            results: function.outputs.len(),
+            results,
         })
     }
 }
@@ -184,7 +244,8 @@ pub(super) fn call_reason(
     simplified: &Simplified,
     id: NodeId,
     context: PlanContext<'_>,
-    reason: &dyn Fn(&Simplified, NodeId) -> Option<String>,
+    nesting: &Nesting,
+    reason: &dyn Fn(&Simplified, NodeId, &Nesting) -> Option<String>,
 ) -> Option<String> {
     let graph = &simplified.graph;
     let node = graph.node(id);
@@ -197,10 +258,19 @@ pub(super) fn call_reason(
         device: simplified.devices[id.index()],
         context,
     };
+    let Some(inside) = nesting.deeper() else {
+        return Some(format!(
+            "functions are nested more than {MAX_DEPTH} deep in each other"
+        ));
+    };
     let Ok(called) = caller.called() else {
         // The host tells of it when it calls the function.
         return Some("its functions do not fit its arguments".to_owned());
     };
+    let nodes = called.iter().map(|f| f.graph.graph.len()).sum();
+    if !inside.take(nodes) {
+        return Some(format!("its functions have more than {MAX_NODES} nodes"));
+    }
     let scalar_bool = |graph: &GraphData, output: OutputId| {
         let fact = graph.fact(output);
         fact.is_some_and(|f| {
@@ -223,7 +293,7 @@ pub(super) fn call_reason(
             if known(member) || std::ptr::eq(member.op, &FEED) {
                 continue;
             }
-            if let Some(why) = reason(&function.graph, inner) {
+            if let Some(why) = reason(&function.graph, inner, &inside) {
                 let (name, op) = (&member.name, member.op.name);
                 return Some(format!("'{name}' ({op}) is in it: {why}"));
             }
@@ -235,8 +305,15 @@ pub(super) fn call_reason(
         results.into_iter().all(|(&i, &result)| {
             let (given, said) = (f.graph.graph.fact(result), &node.outputs[i]);
             given.is_some_and(|given| {
-                let dims = given.shape.to_dims();
-                given.dtype != DType::Resource && dims.is_some() && dims == said.shape.to_dims()
+                let same = |fact: &Fact| {
+                    let dims = fact.shape.to_dims();
+                    dims.is_some() && dims == said.shape.to_dims() && fact.dtype == said.dtype
+                };
+                let first = match caller.is_loop() {
+                    true => graph.fact(node.inputs[i]).is_some_and(same),
+                    false => true,
+                };
+                given.dtype != DType::Resource && same(given) && first
             })
         })
     };
@@ -283,6 +360,8 @@ pub(super) fn inline(
 ) -> Result<Functions, SessionError> {
     let mut functions = Functions::default();
     let mut all: Vec<Appended> = Vec::new();
+    // By caller in a function: the callers around it. Each call has random numbers of its own.
+    let mut paths: FxHashMap<NodeId, String> = FxHashMap::default();
     let mut at = 0;
     // Branches and loops of functions are appended, and then found here.
     while at < graph.len() {
@@ -294,8 +373,15 @@ pub(super) fn inline(
                 device,
                 context,
             };
+            let name = &graph.node(id).name;
+            let path = paths.get(&id).cloned().unwrap_or_else(|| name.clone());
             for called in caller.called()? {
-                all.push(append(graph, id, called));
+                let before = graph.len();
+                all.push(append(graph, (id, &path), called));
+                let added = (before..graph.len()).map(|i| graph.id(i));
+                for inner in added.filter(|&i| is_call(graph.node(i), context)) {
+                    paths.insert(inner, format!("{path}/{}", graph.node(inner).name));
+                }
             }
         }
         at += 1;
@@ -314,7 +400,7 @@ pub(super) fn inline(
 }
 
 /// Appends the nodes of a function to the graph of its caller.
-fn append(graph: &mut GraphData, caller: NodeId, called: Called) -> Appended {
+fn append(graph: &mut GraphData, (caller, path): (NodeId, &str), called: Called) -> Appended {
     let invalid = OutputId {
         node: NodeId::INVALID,
         index: 0,
@@ -345,6 +431,9 @@ fn append(graph: &mut GraphData, caller: NodeId, called: Called) -> Appended {
         copy.controls.retain(|c| is_node(c));
         for control in &mut copy.controls {
             *control = nodes[control.index()].node;
+        }
+        if copy.op.effect == Effect::Random {
+            copy.name = format!("{path}/{}", copy.name);
         }
         let node = graph.push(copy);
         nodes[id.index()] = OutputId { node, index: 0 };

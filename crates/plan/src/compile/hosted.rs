@@ -6,7 +6,7 @@ use thalweg_graph::simplify::{FEED, Simplified, known};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::DType;
 
-use super::functions::call_reason;
+use super::functions::{Nesting, call_reason};
 use crate::collectives;
 use crate::error::SessionError;
 use crate::error::failed;
@@ -35,7 +35,7 @@ pub(super) fn to_host(
         if !on_gpu(device) || known(node) || std::ptr::eq(node.op, &FEED) {
             continue;
         }
-        let Some(why) = reason(simplified, id, context) else {
+        let Some(why) = reason(simplified, id, context, &Nesting::outside()) else {
             continue;
         };
         let stays =
@@ -85,14 +85,21 @@ fn is_handle(graph: &GraphData, output: OutputId) -> bool {
 }
 
 /// Returns the reason that a node does not run on its GPU.
-fn reason(simplified: &Simplified, id: NodeId, context: PlanContext<'_>) -> Option<String> {
+fn reason(
+    simplified: &Simplified,
+    id: NodeId,
+    context: PlanContext<'_>,
+    nesting: &Nesting,
+) -> Option<String> {
     let of_ranks = || {
         let device = &context.devices[simplified.devices[id.index()] as usize];
         collectives::on_host(simplified.graph.node(id), device, context)
     };
     let of_functions = || {
-        let of_node = |function: &Simplified, id: NodeId| reason(function, id, context);
-        call_reason(simplified, id, context, &of_node)
+        let of_node = |function: &Simplified, id: NodeId, nesting: &Nesting| {
+            reason(function, id, context, nesting)
+        };
+        call_reason(simplified, id, context, nesting, &of_node)
     };
     shape_reason(simplified, id, context)
         .map(str::to_owned)

@@ -231,6 +231,7 @@ impl OrderedGraph {
             Device::Cpu(_) => Functions::default(),
             Device::Gpu(_) => functions::inline(&mut graph, device, &bind, context)?,
         };
+        check_size(&graph, context)?;
         Ok(OrderedGraph {
             graph,
             order,

@@ -59,6 +59,9 @@ pub(super) fn gradient_with_relu(graph: &Rewriter<'_>, id: NodeId) -> Option<Rep
     let fits = seen.index == 0
         && norm.attrs.int("num_side_inputs") == 0
         && norm.attrs.bool("is_training")
+        && ["epsilon", "data_format"]
+            .iter()
+            .all(|a| norm.attrs.get(a) == node.attrs.get(a))
         && norm.inputs[..2] == node.inputs[1..3]
         && node.inputs[3..5] == [output(3), output(4)]
         && graph.is_free(id)

@@ -39,9 +39,17 @@ pub(super) fn bilinear(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     if p.outputs[0].elements() == 0 {
         return Ok(Launches::default());
     }
-    let [rows, columns] = bilinear_lists(p, p.dims(0), p.output_dims(0))?;
-    let axes = [(2, columns), (1, rows)];
-    sum_along(p, AxisSum::Weighted, p.dims(0), &axes)
+    let sampling = Sampling::of(p)?;
+    let [image, resized] = pair(p.dims(0), p.output_dims(0))?;
+    let axes = [2, 1].map(|axis| {
+        let along = sampling.interpolation(image[axis], resized[axis]);
+        let between = |i| {
+            let at = along(i);
+            (at.low, at.high, at.fraction)
+        };
+        (axis, AxisLists::between((0..resized[axis]).map(between)))
+    });
+    sum_along(p, AxisSum::Lerp, p.dims(0), &axes)
 }
 
 pub(super) fn bilinear_grad(p: &Prepare<'_>) -> Result<Launches, KernelError> {

@@ -189,7 +189,7 @@ pub(crate) static RESIZE_BILINEAR_GRAD: Op = Op {
             dispatch!(p.dtype(1), FLOATS, T => bilinear_grad::<T>(p), else
             Err(KernelError::DType(p.dtype(1))))
         }),
-        gpu(launches::bilinear_grad),
+        gpu(launches::bilinear_grad).only(&[("T", &[DType::F16, DType::BF16, DType::F32])]),
     ],
 };
 

@@ -43,6 +43,8 @@ impl GpuBuilder<'_> {
             match self.functions.remove(&id) {
                 None => self.node(*at, id)?,
                 Some(functions) => {
+                    let outermost = self.caller.is_none();
+                    self.caller.get_or_insert(id);
                     let node = self.graph.node(id);
                     self.join_for(id, node);
                     // The statuses so far: a check of a function has those of the function alone.
@@ -54,11 +56,26 @@ impl GpuBuilder<'_> {
                     for &input in &node.inputs {
                         self.used(input);
                     }
+                    if outermost {
+                        self.open = false;
+                        self.caller = None;
+                    }
                 }
             }
             *at += 1;
         }
         Ok(())
+    }
+
+    /// Returns the output that is input `i` of a loop, which no iteration changes.
+    pub(super) fn passes(&self, id: NodeId, i: usize) -> Option<OutputId> {
+        let [_, body] = self.functions.get(&id)?;
+        let loops = matches!(self.graph.node(id).op.calls, Calls::Loop);
+        let kept = loops && body.results.get(i)?.is_none();
+        kept.then_some(OutputId {
+            node: id,
+            index: i as u32,
+        })
     }
 
     fn branch(

@@ -260,8 +260,7 @@ impl GpuBuilder<'_> {
             Arg::Scratch(at) => Some(GpuPlace::Arena(places.scratch + at)),
             Arg::Counter => places.counter,
             Arg::Status => places.status,
-            Arg::Table(words) => Some(self.table(node, words).ok()?),
-            Arg::Value(_) => None,
+            Arg::Table(_) | Arg::Value(_) => None,
         }
     }
 
@@ -276,6 +275,7 @@ impl GpuBuilder<'_> {
         for arg in &launch.args {
             arguments.push(match arg {
                 Arg::Value(bytes) => Argument::Value(bytes.clone()),
+                Arg::Table(words) => Argument::Address(self.table(node, words)?),
                 arg => {
                     let place = self.argument(node, arg, places);
                     let missing = || failed(node, KernelError::Argument("an address"));

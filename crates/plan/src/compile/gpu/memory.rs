@@ -35,7 +35,8 @@ impl GpuBuilder<'_> {
             self.commands.guards.insert(number, self.guards.clone());
         }
         self.instructions.push(Instruction {
-            node,
+            // The order of the whole step goes by the nodes that it has.
+            node: self.caller.unwrap_or(node),
             action,
             inputs: inputs.into(),
             outputs: outputs.into(),

@@ -57,6 +57,8 @@ pub(super) struct GpuBuilder<'a> {
     open: bool,
     /// The functions of branches and loops.
     functions: Functions,
+    /// The outermost node that calls the function that the walk is in.
+    caller: Option<NodeId>,
     /// The conditions of the functions that the walk is in, the outermost first.
     guards: SmallVec<[Guard; 1]>,
     /// By output: the place in the order of its last use, those of its views included.
@@ -124,6 +126,7 @@ impl<'a> GpuBuilder<'a> {
             instruction_of: FxHashMap::default(),
             open: false,
             functions: Functions::default(),
+            caller: None,
             guards: SmallVec::new(),
             last_use: FxHashMap::default(),
             to_gpu: FxHashSet::default(),
@@ -228,19 +231,34 @@ impl<'a> GpuBuilder<'a> {
         for &output in fetched {
             self.last_use.insert(output, usize::MAX);
         }
+        for (at, id) in order.iter().enumerate() {
+            // They are copied behind the nodes of the function.
+            let results = self.functions.get(id).into_iter().flatten();
+            for result in results.flat_map(|f| f.results.iter().flatten()) {
+                let last = self.last_use.entry(*result).or_default();
+                *last = (*last).max(at);
+            }
+        }
         for (at, &id) in order.iter().enumerate().rev() {
             let node = self.graph.node(id);
             let view = self.is_view(node);
             let own = OutputId { node: id, index: 0 };
             let own = self.last_use.get(&own).copied().filter(|_| view);
             for (i, &input) in node.inputs.iter().enumerate() {
-                let at = if i == 0 {
-                    own.unwrap_or(at).max(at)
-                } else {
-                    at
+                let passed = self
+                    .passes(id, i)
+                    .and_then(|o| self.last_use.get(&o).copied());
+                let at = match i {
+                    0 => own.unwrap_or(at).max(at),
+                    _ => at,
                 };
+                let at = passed.unwrap_or(at).max(at);
                 let last = self.last_use.entry(input).or_default();
                 *last = (*last).max(at);
+            }
+            // Those of a caller are those of the nodes of its functions.
+            if self.functions.contains_key(&id) {
+                continue;
             }
             for &v in &self.accesses.updates[id.index()] {
                 self.updates[v].push(at);
