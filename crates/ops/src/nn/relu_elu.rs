@@ -81,7 +81,7 @@ pub(crate) static RELU_GRAD: Op = Op {
     .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])],
 };
 
-/// [`RELU_GRAD`] of the sum of two gradients. Created by the planner, on GPUs.
+/// The gradient of Relu for the sum of two gradients. Created by the planner, on GPUs.
 pub static RELU_GRAD_SUM: Op = Op {
     def: OpDef {
         name: "_ReluGradSum",

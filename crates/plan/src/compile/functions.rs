@@ -73,7 +73,8 @@ pub(super) type Functions = FxHashMap<NodeId, [Inlined; 2]>;
 /// `true` for a node whose functions a GPU's program holds.
 fn is_call(node: &Node, context: PlanContext<'_>) -> bool {
     let kernel = find(context.kernels, DeviceType::Gpu, node);
-    kernel.is_some_and(|(_, kernel)| matches!(kernel.body, Body::Functions))
+    // A node whose value was folded has no inputs any more.
+    !known(node) && kernel.is_some_and(|(_, kernel)| matches!(kernel.body, Body::Functions))
 }
 
 /// A function that a node calls, as it is simplified.
