@@ -126,3 +126,8 @@ fn a_loop_returns_what_it_read_before_its_update() {
 fn a_value_that_a_loop_keeps_stays_beside_an_update() {
     check(gpu_loops::a_value_that_a_loop_keeps_stays_beside_an_update);
 }
+
+#[test]
+fn branches_that_are_too_deep_run_on_the_host() {
+    check(gpu_branches::branches_that_are_too_deep_run_on_the_host);
+}

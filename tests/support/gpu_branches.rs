@@ -144,6 +144,28 @@ pub fn an_element_that_a_branch_rejects_is_an_error_where_it_is_taken(gpu: &Gpu)
     }
 }
 
+/// Branches so many deep in each other, each of which adds 1.
+fn deep<'g>(g: &'g Graph, on: Output<'g>, x: Output<'g>, depth: usize) -> Output<'g> {
+    match depth {
+        0 => x,
+        _ => g.cond(on, |b| vec![deep(b, on, x + 1.0, depth - 1)], |_| vec![x])[0],
+    }
+}
+
+pub fn branches_that_are_too_deep_run_on_the_host(gpu: &Gpu) {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, []);
+    let on = g.placeholder("on", DType::Bool, []);
+    let feeds = || [on.feed(true), x.feed(1.0f32)];
+    let (few, many) = (deep(&g, on, x, 8), deep(&g, on, x, 12));
+    let session = on_gpu(&g, gpu);
+    assert_on_gpu(&session, few, &feeds());
+    let text = session.explain(many, feeds()).unwrap();
+    assert!(text.contains("nested more than 8 deep"), "{text}");
+    assert_eq!(session.run::<f32>(few, feeds()).unwrap(), 9.0);
+    assert_eq!(session.run::<f32>(many, feeds()).unwrap(), 13.0);
+}
+
 pub fn a_branch_that_a_gpu_cannot_run_runs_on_the_host(gpu: &Gpu) {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [3]);

@@ -153,6 +153,7 @@ pub fn an_endless_loop_ends_at_its_timeout(gpu: &Gpu) {
         |_, v| vec![v[0] * 1],
     );
     let session = on_gpu(&g, gpu);
+    assert_on_gpu(&session, end[0], &[n.feed(1)]);
     let limit = RunOptions::new().timeout(Duration::from_millis(200));
     match session.step_with(end[0], [n.feed(1)], &limit) {
         Err(SessionError::Timeout { .. }) => {}

@@ -15,7 +15,7 @@ use super::test_gpu::{self, Gpu};
 pub type Check = fn(&Gpu);
 
 /// All checks by name.
-pub const CHECKS: [(&str, Check); 23] = [
+pub const CHECKS: [(&str, Check); 24] = [
     (
         "replayed_steps_match_uncaptured_ones",
         replayed_steps_match_uncaptured_ones,
@@ -107,6 +107,10 @@ pub const CHECKS: [(&str, Check); 23] = [
     (
         "a_value_that_a_loop_keeps_stays_beside_an_update",
         gpu_loops::a_value_that_a_loop_keeps_stays_beside_an_update,
+    ),
+    (
+        "branches_that_are_too_deep_run_on_the_host",
+        gpu_branches::branches_that_are_too_deep_run_on_the_host,
     ),
 ];
 

@@ -230,7 +230,8 @@ pub struct Commands {
     pub watched: Vec<Watched>,
     /// The checks of statuses by the host.
     pub checks: Vec<Check>,
-    /// The loops: the instruction that repeats others, and the last that it repeats. Those are not run beside it.
+    /// The outermost loops, in order: the instruction that repeats others, and the last that it repeats. Those are not run
+    /// beside it.
     pub loops: Vec<(u32, u32)>,
     /// By instruction of a function: the conditions under which it runs, the outermost first.
     pub guards: BTreeMap<u32, SmallVec<[Guard; 1]>>,

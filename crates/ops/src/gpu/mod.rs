@@ -45,5 +45,5 @@ pub(crate) use scan::{in_top_k, scan, top_k};
 pub(crate) use softmax::{cross_entropy, softmax};
 pub use sources::HEADER;
 pub(crate) use strided_copy::strided_copy;
-pub(crate) use tables::{AxisLists, AxisSum, gather_by_tables, scatter_by_tables, sum_along};
+pub(crate) use tables::{AlongAxis, AxisLists, along_axes, gather_by_tables, scatter_by_tables};
 pub(crate) use variables::{assign, assign_by, step};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_device::gpu::{Arg, Launch, Launches};
+use thalweg_device::gpu::{ALIGNMENT, Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 
@@ -72,8 +72,6 @@ pub(crate) struct AxisLists {
     starts: Vec<u64>,
     from: Vec<u64>,
     weights: Vec<f64>,
-    /// Number of elements of the result.
-    len: usize,
 }
 
 impl AxisLists {
@@ -92,7 +90,6 @@ impl AxisLists {
                 all.weights.push(f64::from(weight));
             }
             all.starts.push(all.from.len() as u64);
-            all.len += 1;
         }
         all
     }
@@ -108,79 +105,96 @@ impl AxisLists {
         }
         AxisLists::new(lists)
     }
+}
 
-    /// Tables of [`AxisSum::Lerp`]: by element of the result the two elements that it lies between, in place of starts and
-    /// lists, and the fraction of the way from the first to the second.
-    pub(crate) fn between(pairs: impl IntoIterator<Item = (usize, usize, f32)>) -> AxisLists {
-        let mut all = AxisLists::default();
-        for (low, high, fraction) in pairs {
-            all.starts.push(low as u64);
-            all.from.push(high as u64);
-            all.weights.push(f64::from(fraction));
-            all.len += 1;
+/// Computation of the elements along an axis from those along it.
+#[derive(Clone, Debug)]
+pub(crate) enum AlongAxis {
+    /// Sums of listed elements, without weights, in the dtype of the input.
+    Sum(AxisLists),
+    /// Sums of listed elements with their weights, in `f32`.
+    WeightedSum(AxisLists),
+    /// By element: the two that it lies between, and the fraction of the way from the first to the second, in `f32`.
+    /// Exact where both are equal.
+    Lerp(Vec<(usize, usize, f32)>),
+}
+
+impl AlongAxis {
+    /// Number of elements of the result.
+    fn len(&self) -> usize {
+        match self {
+            AlongAxis::Sum(lists) | AlongAxis::WeightedSum(lists) => lists.starts.len() - 1,
+            AlongAxis::Lerp(pairs) => pairs.len(),
         }
-        all
+    }
+
+    /// The function of `kernels/tables.cu`, and its tables.
+    fn kernel(&self) -> (&'static str, Vec<Arc<[u64]>>) {
+        let bits = |of: &mut dyn Iterator<Item = f64>| of.map(f64::to_bits).collect();
+        match self {
+            AlongAxis::Sum(AxisLists { starts, from, .. }) => {
+                let tables = [starts, from].map(|t| t.as_slice().into());
+                ("SumAlongAxis", tables.into())
+            }
+            AlongAxis::WeightedSum(AxisLists {
+                starts,
+                from,
+                weights,
+            }) => {
+                let weights = bits(&mut weights.iter().copied());
+                let tables = [starts, from].map(|t| t.as_slice().into());
+                (
+                    "WeighAlongAxis",
+                    tables.into_iter().chain([weights]).collect(),
+                )
+            }
+            AlongAxis::Lerp(pairs) => {
+                let low = pairs.iter().map(|p| p.0 as u64).collect();
+                let high = pairs.iter().map(|p| p.1 as u64).collect();
+                let fractions = bits(&mut pairs.iter().map(|p| f64::from(p.2)));
+                ("LerpAlongAxis", vec![low, high, fractions])
+            }
+        }
     }
 }
 
-/// Kind of a sum along axes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AxisSum {
-    /// Without weights, in the dtype of input and output.
-    Plain,
-    /// With weights, in `f32`.
-    Weighted,
-    /// Between two elements, in `f32`: exact where both are equal.
-    Lerp,
-}
-
-/// Sums input 0, of these dimensions, along some axes, one after the other, to output 0.
-pub(crate) fn sum_along(
+/// Computes output 0 from input 0, of these dimensions, along some axes, one after the other.
+pub(crate) fn along_axes(
     p: &Prepare<'_>,
-    kind: AxisSum,
     dims: &[usize],
-    axes: &[(usize, AxisLists)],
+    axes: &[(usize, AlongAxis)],
 ) -> Result<Launches, KernelError> {
     let mut launches = Launches::default();
     if p.outputs[0].elements() == 0 {
         return Ok(launches);
     }
     let mut dims = dims.to_vec();
-    let between = match kind {
-        AxisSum::Plain => p.dtype(0),
-        AxisSum::Weighted | AxisSum::Lerp => DType::F32,
-    };
     let (mut from, mut dtype) = (Arg::Input(0), p.dtype(0));
-    for (number, (axis, lists)) in axes.iter().enumerate() {
+    for (number, (axis, along)) in axes.iter().enumerate() {
         let inner: usize = dims[axis + 1..].iter().product();
-        let sizes = [dims[*axis], lists.len, inner];
+        let sizes = [dims[*axis], along.len(), inner];
         let before: usize = dims.iter().product();
-        dims[*axis] = lists.len;
+        dims[*axis] = along.len();
         let n: usize = dims.iter().product();
+        let keeps_dtype = matches!(along, AlongAxis::Sum(_));
         let (to, result) = match number + 1 == axes.len() {
             true => (Arg::Output(0), p.outputs[0].dtype),
             false => {
+                let result = if keeps_dtype { dtype } else { DType::F32 };
                 let at = launches.scratch;
-                let bytes = n.checked_mul(between.size());
-                let bytes = bytes.and_then(|b| b.checked_next_multiple_of(256));
+                let bytes = n.checked_mul(result.size());
+                let bytes = bytes.and_then(|b| b.checked_next_multiple_of(ALIGNMENT));
                 let end = bytes.and_then(|b| at.checked_add(b));
                 launches.scratch = end.ok_or(KernelError::Memory { bytes: usize::MAX })?;
-                (Arg::Scratch(at), between)
+                (Arg::Scratch(at), result)
             }
         };
-        let (name, types) = match kind {
-            AxisSum::Plain => ("SumAlongAxis", &[dtype][..]),
-            AxisSum::Weighted => ("WeighAlongAxis", &[dtype, result][..]),
-            AxisSum::Lerp => ("LerpAlongAxis", &[dtype, result][..]),
-        };
+        let types = [dtype, result];
+        let types = if keeps_dtype { &types[..1] } else { &types[..] };
+        let (name, tables) = along.kernel();
         let launch = Launch::over(n.max(before), &TABLES, name, types);
-        let mut launch = launch.arg(from).arg(to.clone());
-        launch = launch.arg(Arg::Table(lists.starts.as_slice().into()));
-        launch = launch.arg(Arg::Table(lists.from.as_slice().into()));
-        if kind != AxisSum::Plain {
-            let weights: Arc<[u64]> = lists.weights.iter().map(|w| w.to_bits()).collect();
-            launch = launch.arg(Arg::Table(weights));
-        }
+        let launch = launch.arg(from).arg(to.clone());
+        let launch = tables.into_iter().map(Arg::Table).fold(launch, Launch::arg);
         launches.list.push(launch.indices(&[n]).indices(&sizes));
         (from, dtype) = (to, result);
     }

@@ -14,7 +14,7 @@ use thalweg_image::{Size, Window};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use super::images::{PIXELS, image_error};
-use crate::gpu::{AxisLists, AxisSum, sum_along};
+use crate::gpu::{AlongAxis, AxisLists, along_axes};
 use crate::nn::resize::{ALIGN, CENTERS, forward_shape, gradient_node, gradient_shape};
 use crate::support::widened::widened;
 
@@ -146,8 +146,11 @@ fn bicubic_launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     }
     let (sampling, from, to) = (sampling(p)?, p.dims(0), p.output_dims(0));
     // Lines first, as in TensorFlow, so that rounding is alike.
-    let axes = [1, 2].map(|axis| (axis, cubic_lists(sampling, from[axis], to[axis])));
-    sum_along(p, AxisSum::Weighted, from, &axes)
+    let axes = [1, 2].map(|axis| {
+        let lists = cubic_lists(sampling, from[axis], to[axis]);
+        (axis, AlongAxis::WeightedSum(lists))
+    });
+    along_axes(p, from, &axes)
 }
 
 fn bicubic_grad_launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
@@ -157,9 +160,9 @@ fn bicubic_grad_launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let (sampling, from, to) = (sampling(p)?, p.dims(1), p.dims(0));
     let axes = [1, 2].map(|axis| {
         let lists = cubic_lists(sampling, from[axis], to[axis]);
-        (axis, lists.transposed(from[axis]))
+        (axis, AlongAxis::WeightedSum(lists.transposed(from[axis])))
     });
-    sum_along(p, AxisSum::Weighted, to, &axes)
+    along_axes(p, to, &axes)
 }
 
 /// Interpolates each pixel between sixteen.

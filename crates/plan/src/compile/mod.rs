@@ -28,7 +28,7 @@ use crate::program::{Action, Instruction, Program};
 use crate::request::{Fetch, PlanContext, Request};
 use crate::task_part::TaskPart;
 use builder::{Builder, Built};
-use functions::Functions;
+use functions::{Functions, inline};
 use gpu::GpuBuilder;
 pub use partial::{client_channel, with_client_channels};
 use request_graph::complete;
@@ -229,7 +229,7 @@ impl OrderedGraph {
             |graph: &GraphData| Bindings::new(graph, &|_| device, request.variables, context);
         let functions = match &context.devices[device as usize] {
             Device::Cpu(_) => Functions::default(),
-            Device::Gpu(_) => functions::inline(&mut graph, device, &bind, context)?,
+            Device::Gpu(_) => inline(&mut graph, device, &bind, context)?,
         };
         check_size(&graph, context)?;
         Ok(OrderedGraph {

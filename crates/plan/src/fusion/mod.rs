@@ -41,10 +41,13 @@ use crate::request::PlanContext;
 use replacement::Replacement;
 use rewriter::Rewriter;
 
+/// Finds the replacement that begins at a node.
+type FindAt = fn(&Rewriter<'_>, NodeId) -> Option<Replacement>;
+
 /// A fusion rule, by the way in which it finds the nodes to replace.
 enum Rule {
     /// Node by node, in order: its replacement is applied before it is asked for the next node.
-    Each(fn(&Rewriter<'_>, NodeId) -> Option<Replacement>),
+    Each(FindAt),
     /// All at once: its replacements must not overlap.
     All(fn(&Rewriter<'_>) -> Vec<Replacement>),
 }
@@ -64,7 +67,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// The rules for GPUs, each node by node.
-const GPU_RULES: &[fn(&Rewriter<'_>, NodeId) -> Option<Replacement>] = &[
+const GPU_RULES: &[FindAt] = &[
     batch_norms::with_relu,
     batch_norms::gradient_with_relu,
     relu_gradients::of_sum,
@@ -79,11 +82,8 @@ pub(crate) fn fused(simplified: Simplified, context: PlanContext<'_>) -> Simplif
     for rule in RULES {
         match rule {
             Rule::Each(find) => {
-                for id in rewriter.ids() {
-                    if let Some(replacement) = find(&rewriter, id) {
-                        rewriter.apply(replacement);
-                    }
-                }
+                let ids = rewriter.ids();
+                apply_each(&mut rewriter, ids, *find);
             }
             Rule::All(find) => {
                 for replacement in find(&rewriter) {
@@ -93,11 +93,17 @@ pub(crate) fn fused(simplified: Simplified, context: PlanContext<'_>) -> Simplif
         }
     }
     for find in GPU_RULES {
-        for id in rewriter.ids_on_gpus() {
-            if let Some(replacement) = find(&rewriter, id) {
-                rewriter.apply(replacement);
-            }
-        }
+        let ids = rewriter.ids_on_gpus();
+        apply_each(&mut rewriter, ids, *find);
     }
     rewriter.finish()
+}
+
+/// Asks for a replacement at one node after the other, and applies it before the next.
+fn apply_each(rewriter: &mut Rewriter<'_>, ids: Vec<NodeId>, find: FindAt) {
+    for id in ids {
+        if let Some(replacement) = find(rewriter, id) {
+            rewriter.apply(replacement);
+        }
+    }
 }

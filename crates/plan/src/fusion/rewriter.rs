@@ -60,16 +60,18 @@ impl<'a> Rewriter<'a> {
 
     /// The nodes on CPUs, in order.
     pub(super) fn ids(&self) -> Vec<NodeId> {
-        let all = (0..self.len()).map(|i| self.id(i));
-        let there = |&id: &NodeId| self.node(id).is_some() && self.cpu(id).is_some();
-        all.filter(there).collect()
+        self.nodes_where(|id| self.cpu(id).is_some())
     }
 
     /// The nodes on GPUs, in order.
     pub(super) fn ids_on_gpus(&self) -> Vec<NodeId> {
+        self.nodes_where(|id| self.cpu(id).is_none())
+    }
+
+    fn nodes_where(&self, is: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
         let all = (0..self.len()).map(|i| self.id(i));
-        let there = |&id: &NodeId| self.node(id).is_some() && self.cpu(id).is_none();
-        all.filter(there).collect()
+        all.filter(|&id| self.node(id).is_some() && is(id))
+            .collect()
     }
 
     /// Returns the names of nodes.

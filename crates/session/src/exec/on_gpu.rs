@@ -35,10 +35,11 @@ impl<'a> ProgramRun<'a> {
 
     /// Runs an instruction of a GPU's program, but for one that a loop runs.
     pub(super) fn queued(&self, at: u32) -> Result<(), SessionError> {
-        let mut loops = self.program.gpu.iter().flat_map(|gpu| &gpu.loops);
-        match loops.any(|&(first, last)| first < at && at <= last) {
-            true => Ok(()),
-            false => self.run_queued(at),
+        let loops = self.program.gpu.as_ref().map_or(&[][..], |gpu| &gpu.loops);
+        let before = loops.partition_point(|&(first, _)| first < at);
+        match before.checked_sub(1).map(|last| loops[last]) {
+            Some((_, last)) if at <= last => Ok(()),
+            _ => self.run_queued(at),
         }
     }
 

@@ -278,6 +278,30 @@ impl<'g> Session<'g> {
 
     /// Returns the work of a step on each GPU: launches, library calls and bytes, by op. The step does not run.
     ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use thalweg_device::gpu::PlanningDriver;
+    /// use thalweg_graph::Graph;
+    /// use thalweg_ops::{MathOps, NewGraph, SourceOps};
+    /// use thalweg_session::{Feeding, GpuOptions, Session, SessionOptions};
+    /// use thalweg_tensor::DType;
+    ///
+    /// # fn main() -> Result<(), thalweg_session::SessionError> {
+    /// let g = Graph::new();
+    /// let x = g.placeholder("x", DType::F32, [4]);
+    /// let y = x.exp();
+    /// // A card that need not be there.
+    /// let card = GpuOptions::driven_by(Arc::new(PlanningDriver::new(16 << 30)));
+    /// let session = Session::with_options(&g, SessionOptions::new().gpu(card))?;
+    /// let work = session.gpu_work(y, [x.feed([0.0f32; 4])])?;
+    ///
+    /// // Four numbers of 4 bytes are read, and as many written.
+    /// let exp = &work[0].ops["Exp"];
+    /// assert_eq!((exp.launches, exp.calls, exp.bytes), (1, 0, 32));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Session::run`].
     pub fn gpu_work<'f>(

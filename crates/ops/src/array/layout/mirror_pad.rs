@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::pad::paddings;
 use crate::array::index_tables::{IndexTables, strides};
-use crate::gpu::{AxisLists, AxisSum, sum_along};
+use crate::gpu::{AlongAxis, AxisLists, along_axes};
 use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, invalid_value};
 use crate::support::trivial_kernels::nothing;
@@ -140,10 +140,10 @@ fn images_added(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let lists = |axis: usize| {
         let of = |&at: &usize| [(at, 1.0)];
         let lists = AxisLists::new(axes[axis].iter().map(of)).transposed(inner[axis]);
-        (axis, lists)
+        (axis, AlongAxis::Sum(lists))
     };
-    let axes: Vec<(usize, AxisLists)> = padded.into_iter().map(lists).collect();
-    sum_along(p, AxisSum::Plain, outer, &axes)
+    let axes: Vec<(usize, AlongAxis)> = padded.into_iter().map(lists).collect();
+    along_axes(p, outer, &axes)
 }
 
 /// Pads a tensor with its mirror image.

@@ -4,7 +4,7 @@ use thalweg_device::gpu::Launches;
 use thalweg_device::{KernelError, Prepare};
 
 use super::kernels::{Interpolation, Sampling, pair};
-use crate::gpu::{AxisLists, AxisSum, gather_by_tables, sum_along};
+use crate::gpu::{AlongAxis, AxisLists, along_axes, gather_by_tables};
 
 /// By pixel of the resized images: the two pixels that it lies between, along lines and along columns.
 fn bilinear_lists(
@@ -47,9 +47,12 @@ pub(super) fn bilinear(p: &Prepare<'_>) -> Result<Launches, KernelError> {
             let at = along(i);
             (at.low, at.high, at.fraction)
         };
-        (axis, AxisLists::between((0..resized[axis]).map(between)))
+        (
+            axis,
+            AlongAxis::Lerp((0..resized[axis]).map(between).collect()),
+        )
     });
-    sum_along(p, AxisSum::Lerp, p.dims(0), &axes)
+    along_axes(p, p.dims(0), &axes)
 }
 
 pub(super) fn bilinear_grad(p: &Prepare<'_>) -> Result<Launches, KernelError> {
@@ -58,11 +61,9 @@ pub(super) fn bilinear_grad(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     }
     let image = p.dims(1);
     let [rows, columns] = bilinear_lists(p, image, p.dims(0))?;
-    let axes = [
-        (1, rows.transposed(image[1])),
-        (2, columns.transposed(image[2])),
-    ];
-    sum_along(p, AxisSum::Weighted, p.dims(0), &axes)
+    let axes = [(1, rows), (2, columns)]
+        .map(|(axis, lists)| (axis, AlongAxis::WeightedSum(lists.transposed(image[axis]))));
+    along_axes(p, p.dims(0), &axes)
 }
 
 pub(super) fn nearest(p: &Prepare<'_>) -> Result<Launches, KernelError> {
@@ -86,9 +87,9 @@ pub(super) fn nearest_grad(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     }
     let image = p.output_dims(0);
     let [rows, columns] = nearest_pixels(p, image, p.dims(0))?;
-    let lists = |of: Vec<usize>, len: usize| {
-        AxisLists::new(of.into_iter().map(|at| [(at, 1.0)])).transposed(len)
-    };
-    let axes = [(1, lists(rows, image[1])), (2, lists(columns, image[2]))];
-    sum_along(p, AxisSum::Plain, p.dims(0), &axes)
+    let axes = [(1, rows), (2, columns)].map(|(axis, nearest)| {
+        let lists = AxisLists::new(nearest.into_iter().map(|at| [(at, 1.0)]));
+        (axis, AlongAxis::Sum(lists.transposed(image[axis])))
+    });
+    along_axes(p, p.dims(0), &axes)
 }

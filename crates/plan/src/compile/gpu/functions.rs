@@ -132,6 +132,8 @@ impl GpuBuilder<'_> {
         self.guarded(guard, id, body, &changed, at)?;
         let last = self.instructions.len() as u32 - 1;
         self.instructions[first].action = Action::Loop { staged, last };
+        // Loops in it are its own.
+        self.commands.loops.retain(|l| l.0 < first as u32);
         self.commands.loops.push((first as u32, last));
         for result in &changed {
             self.buffers[result.buffer].left -= 1;

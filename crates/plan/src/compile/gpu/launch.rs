@@ -56,15 +56,7 @@ impl GpuBuilder<'_> {
             .map(operand)
             .collect();
         let outputs: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
-        let wanted = Prepare {
-            cpu: self.gpu.host(),
-            node,
-            inputs: &inputs,
-            outputs: &outputs,
-        };
-        let launches = catch_unwind(AssertUnwindSafe(|| launches(&wanted)))
-            .map_err(|panic| panicked(node, &*panic))?
-            .map_err(|source| failed(node, source))?;
+        let launches = self.launches_of(node, (&inputs, &outputs), launches)?;
         let mut to: SmallVec<[GpuPlace; 2]> = SmallVec::new();
         let mut replaced: SmallVec<[usize; 2]> = SmallVec::new();
         for (index, fact) in node.outputs.iter().enumerate() {
@@ -122,6 +114,24 @@ impl GpuBuilder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Asks a kernel for its launches.
+    fn launches_of(
+        &self,
+        node: &Node,
+        (inputs, outputs): (&[Operand], &[Operand]),
+        launches: thalweg_device::kernel::LaunchFn,
+    ) -> Result<Launches, SessionError> {
+        let wanted = Prepare {
+            cpu: self.gpu.host(),
+            node,
+            inputs,
+            outputs,
+        };
+        catch_unwind(AssertUnwindSafe(|| launches(&wanted)))
+            .map_err(|panic| panicked(node, &*panic))?
+            .map_err(|source| failed(node, source))
     }
 
     /// Returns the buffer of an input that is used here for the last time, and nowhere else in this node.
