@@ -44,8 +44,6 @@ struct Fiber {
     void* stack_pointer = nullptr;
     std::vector<char> stack;
     bool done = false;
-    // A thread's value for the others of its warp.
-    unsigned long long offered = 0;
 };
 
 struct Machine {
@@ -58,6 +56,33 @@ struct Machine {
 };
 
 inline Machine machine;
+
+// Calls of `watch.cpp`, for kernels that are compiled with -fsanitize=thread. Accesses are watched from `watch_thread`
+// to `watch_pause`.
+#ifdef WATCHED
+extern "C" {
+void watch_launch();
+void watch_block(unsigned index);
+void watch_phase();
+void watch_thread(unsigned index, void* stack, size_t bytes, void (*end)());
+void watch_pause();
+void watch_atomic(void* address, size_t bytes);
+void watch_library(void* begin, void* end, void* own, size_t own_bytes);
+// The linker's names for the bounds of static memory.
+extern char __bss_start[] __attribute__((visibility("hidden")));
+extern char _end[] __attribute__((visibility("hidden")));
+}
+__attribute__((constructor)) static void watch_own_library() {
+    watch_library(__bss_start, _end, &machine, sizeof machine);
+}
+#else
+inline void watch_launch() {}
+inline void watch_block(unsigned) {}
+inline void watch_phase() {}
+inline void watch_thread(unsigned, void*, size_t, void (*)()) {}
+inline void watch_pause() {}
+inline void watch_atomic(void*, size_t) {}
+#endif
 
 // Saves the registers that a call keeps, and takes up those that lie at another stack.
 extern "C" void emulator_switch(void** from, void* to);
@@ -73,16 +98,30 @@ __asm__(
     "    popq %r12\n    popq %rbx\n    popq %rbp\n"
     "    ret\n");
 
+inline void watch_own_thread();
+
 inline void yield() {
+    watch_pause();
     Fiber& own = machine.fibers[machine.thread];
     emulator_switch(&own.stack_pointer, machine.scheduler);
+    if (!own.done) watch_own_thread();
+}
+
+// Ends the running thread.
+inline void end() {
+    machine.fibers[machine.thread].done = true;
+    yield();
+    std::abort();
 }
 
 inline void enter() {
     machine.body(machine.argument);
-    machine.fibers[machine.thread].done = true;
-    yield();
-    std::abort();
+    end();
+}
+
+inline void watch_own_thread() {
+    Fiber& own = machine.fibers[machine.thread];
+    watch_thread(machine.thread, own.stack.data(), own.stack.size(), end);
 }
 
 inline void prepare(Fiber& fiber) {
@@ -112,6 +151,7 @@ inline bool run_block(unsigned threads, unsigned order) {
     // Each round takes every thread to its next barrier: the same one, or the kernel is wrong.
     for (;;) {
         unsigned ended = 0;
+        watch_phase();
         for (unsigned t : turns) {
             Fiber& fiber = machine.fibers[t];
             if (!fiber.done) {
@@ -150,7 +190,9 @@ template <class... A, size_t... I>
 void call(void (*kernel)(A...), void** arguments, std::index_sequence<I...>) {
     std::tuple<std::decay_t<A>...> values{};
     (std::memcpy(&std::get<I>(values), arguments[I], sizeof(std::get<I>(values))), ...);
+    watch_own_thread();
     std::apply(kernel, values);
+    watch_pause();
 }
 
 template <class... A>
@@ -166,8 +208,10 @@ int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void** argum
     };
     machine.grid.x = blocks;
     machine.block.x = threads;
+    watch_launch();
     for (unsigned i = 0; i < blocks; ++i) {
         machine.block_index.x = order == 1 ? blocks - 1 - i : i;
+        watch_block(machine.block_index.x);
         if (!run_block(threads, order)) return 1;
     }
     return 0;
@@ -191,8 +235,11 @@ inline void __syncthreads() { emulator::yield(); }
 
 // A thread runs until it waits: nothing comes between.
 inline unsigned long long atomicMin(unsigned long long* address, unsigned long long value) {
+    emulator::watch_atomic(address, sizeof *address);
+    emulator::watch_pause();
     const unsigned long long old = *address;
     *address = std::min(old, value);
+    emulator::watch_own_thread();
     return old;
 }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use thalweg::prelude::*;
 use thalweg::session::GpuOptions;
-use thalweg_tests::emulated::{Emulated, has_compiler};
+use thalweg_tests::emulated::{Checks, Emulated, has_compiler};
 use thalweg_tests::emulated_gpu::{Call, EmulatedGpu};
 use thalweg_tests::line::{feeds, line, values};
 
 fn emulated() -> Option<Arc<EmulatedGpu>> {
-    has_compiler().then(|| EmulatedGpu::new(&Arc::new(Emulated::new(false))))
+    has_compiler().then(|| EmulatedGpu::new(&Arc::new(Emulated::new(Checks::None))))
 }
 
 fn options(gpu: &Arc<EmulatedGpu>) -> SessionOptions {
@@ -82,7 +82,7 @@ fn a_full_gpu_is_an_error_that_names_node_and_device() {
     if !has_compiler() {
         return;
     }
-    let gpu = EmulatedGpu::of(&Arc::new(Emulated::new(false)), 1 << 16);
+    let gpu = EmulatedGpu::of(&Arc::new(Emulated::new(Checks::None)), 1 << 16);
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let y = x.square().sum();

@@ -7,7 +7,7 @@ use std::process::Command;
 use thalweg_graph::{Attr, Graph};
 use thalweg_ops::NewGraph;
 use thalweg_tensor::Tensor;
-use thalweg_tests::emulated::{Emulated, has_compiler};
+use thalweg_tests::emulated::{Checks, Emulated, has_compiler};
 use thalweg_tests::golden::{Case, cases};
 use thalweg_tests::large_cases::{in_parts, large, numbers, refused};
 use thalweg_tests::runtime::{Direct, Runtime, build, run_cases};
@@ -39,7 +39,7 @@ fn check(emulated: &Emulated) {
 #[test]
 fn emulated_kernels_match_tensorflow() {
     if has_compiler() {
-        check(&Emulated::new(false));
+        check(&Emulated::new(Checks::Races));
     }
 }
 
@@ -60,7 +60,7 @@ fn kernels_access_no_memory_out_of_bounds() {
     // The library has to be loaded before any allocation: the test runs itself once more with it.
     const CHILD_PROCESS: &str = "THALWEG_SANITIZED";
     if std::env::var(CHILD_PROCESS).is_ok() {
-        let emulated = Emulated::new(true);
+        let emulated = Emulated::new(Checks::Bounds);
         check(&emulated);
         run_cases(&emulated, &in_parts());
         return;
@@ -138,7 +138,7 @@ fn kernels_match_the_cpu_on_large_cases() {
     let bounds = [3i64, -20_000, -7].map(Tensor::scalar);
     cases.push(large("Range", bounds.to_vec(), vec![]));
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
-    run_cases(&Emulated::new(false), &cases);
+    run_cases(&Emulated::new(Checks::Races), &cases);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn an_invalid_element_is_reported_as_on_the_cpu() {
     if !has_compiler() {
         return;
     }
-    let (cpu, emulated) = (Direct::new(1), Emulated::new(false));
+    let (cpu, emulated) = (Direct::new(1), Emulated::new(Checks::None));
     // Input and element; the rest of the message may have more detail on a CPU.
     let place = |runtime: &dyn Runtime, case: &Case| {
         let error = runtime.run(case).err().expect(&case.name);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use thalweg::prelude::*;
 use thalweg::session::GpuOptions;
-use thalweg_tests::emulated::{Emulated, has_compiler};
+use thalweg_tests::emulated::{Checks, Emulated, has_compiler};
 use thalweg_tests::emulated_gpu::EmulatedGpu;
 
 fn gpu() -> Arc<EmulatedGpu> {
-    EmulatedGpu::new(&Arc::new(Emulated::new(false)))
+    EmulatedGpu::new(&Arc::new(Emulated::new(Checks::None)))
 }
 
 fn options(gpu: &Arc<EmulatedGpu>) -> SessionOptions {
@@ -179,7 +179,7 @@ fn idle_plans_release_memory_for_a_new_variable() {
     if !has_compiler() {
         return;
     }
-    let driver = EmulatedGpu::of(&Arc::new(Emulated::new(false)), 1 << 16);
+    let driver = EmulatedGpu::of(&Arc::new(Emulated::new(Checks::None)), 1 << 16);
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let y = x.square().sum();

@@ -19,3 +19,4 @@ mod sessions;
 mod step_work;
 mod steps;
 mod training;
+mod watched;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use thalweg_tests::emulated::Emulated;
+use thalweg_tests::emulated::{Checks, Emulated};
 use thalweg_tests::golden::{Case, cases};
 use thalweg_tests::runtime::failure_of;
 use thalweg_tests::session::{Entry, SessionRuntime};
@@ -49,7 +49,7 @@ pub const FULL: [InputsAndLibraries; 4] = [
 
 /// The ops that have a kernel for a GPU in some case.
 pub fn all() -> Vec<String> {
-    let emulated = Emulated::new(false);
+    let emulated = Emulated::new(Checks::None);
     let cases = cases("");
     let launches = |c: &&_| emulated.functions(c).is_ok_and(|f| !f.is_empty());
     let ops: BTreeSet<&str> = cases.iter().filter(launches).map(|c| &c.op[..]).collect();

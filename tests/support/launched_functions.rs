@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_device::gpu::Function;
 
-use super::emulated::Emulated;
+use super::emulated::{Checks, Emulated};
 use super::golden::cases;
 use super::large_cases::in_parts;
 
 /// The functions that the table of op cases and the large cases launch: names by source, dtypes and width of an index.
 pub fn functions() -> BTreeMap<String, (Function, BTreeSet<&'static str>)> {
-    let emulated = Emulated::new(false);
+    let emulated = Emulated::new(Checks::None);
     let mut all: BTreeMap<String, (Function, BTreeSet<&'static str>)> = BTreeMap::new();
     for case in cases("").into_iter().chain(in_parts()) {
         for function in emulated.functions(&case).unwrap() {

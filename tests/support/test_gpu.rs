@@ -7,7 +7,7 @@ use thalweg::device::gpu::Driver;
 use thalweg::prelude::SessionOptions;
 use thalweg::session::GpuOptions;
 
-use super::emulated::{Emulated, has_compiler};
+use super::emulated::{Checks, Emulated, has_compiler};
 use super::emulated_gpu::{Call, EmulatedGpu};
 use super::without_libraries::WithoutLibraries;
 
@@ -38,7 +38,7 @@ pub fn gpu_with(libraries: bool) -> Option<Gpu> {
         return Some(Gpu::of(driver, libraries));
     }
     has_compiler().then(|| {
-        let kernels = Arc::new(Emulated::new(false));
+        let kernels = Arc::new(Emulated::new(Checks::None));
         let emulated = match libraries {
             true => EmulatedGpu::with_libraries(&kernels),
             false => EmulatedGpu::new(&kernels),

@@ -1,11 +1,11 @@
 //! Runs the GPU's kernels on the CPU: launches are executed by `tests/emulator`, on the tensors' own memory.
 
-use std::collections::HashMap;
+mod compiler;
+mod watcher;
+
 use std::ffi::c_void;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use libloading::Library;
@@ -17,27 +17,49 @@ use thalweg_ops::NewGraph;
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor};
 
+use self::compiler::Compiler;
+use self::watcher::Region;
 use super::golden::{Case, Input};
-use super::root;
 use super::runtime::{Results, Runtime, build};
 
-/// Orders in which the threads of a block run: ascending, descending, shuffled.
-const ORDERS: [u32; 3] = [0, 1, 7];
+pub use self::compiler::Checks;
+
+/// The order in which the threads of a block run, and the number of blocks.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    /// 0 for ascending threads, 1 for descending, otherwise the seed of a random order.
+    threads: u32,
+    most_blocks: u32,
+}
+
+/// Functions each of whose blocks takes a part of its own.
+const EXACT_GRID: [&str; 2] = ["SortCount", "SortMove"];
+
+/// The last has one block, which does the work of all: other kernels loop over their grid.
+const ORDERS: [Order; 3] = [
+    Order {
+        threads: 0,
+        most_blocks: u32::MAX,
+    },
+    Order {
+        threads: 1,
+        most_blocks: u32::MAX,
+    },
+    Order {
+        threads: 7,
+        most_blocks: 1,
+    },
+];
 
 /// Each library has one emulated machine as a global: launches are serialized.
 static LAUNCHING: Mutex<()> = Mutex::new(());
-
-/// A source's name, and the macros that it is compiled with.
-type Key = (&'static str, Vec<String>);
 
 /// The function of `KERNEL` in `emulator.h`.
 type Launch = unsafe extern "C" fn(u32, u32, *mut *mut c_void, u32) -> i32;
 
 pub struct Emulated {
     cpu: Cpu,
-    /// Compiles kernels with AddressSanitizer.
-    sanitize: bool,
-    libraries: Mutex<HashMap<Key, Arc<Library>>>,
+    compiler: Compiler,
 }
 
 /// `true` if there is a C++ compiler. Prints a message where there is none, and panics where one is required.
@@ -64,11 +86,10 @@ fn address(tensor: &Tensor) -> u64 {
 }
 
 impl Emulated {
-    pub fn new(sanitize: bool) -> Emulated {
+    pub fn new(checks: Checks) -> Emulated {
         Emulated {
             cpu: Cpu::new(1),
-            sanitize,
-            libraries: Mutex::default(),
+            compiler: Compiler::new(checks),
         }
     }
 
@@ -81,18 +102,7 @@ impl Emulated {
 
     /// The library that has a function.
     pub fn library(&self, function: &Function) -> Arc<Library> {
-        let macros = function.macros();
-        let key = (function.source.name, macros);
-        let mut libraries = self.libraries.lock().unwrap();
-        if let Some(library) = libraries.get(&key) {
-            return library.clone();
-        }
-        let path = self.compile(function, &key.1);
-        // SAFETY: a library of functions alone, that this has just compiled.
-        let library = unsafe { Library::new(&path) };
-        let library = Arc::new(library.unwrap_or_else(|e| panic!("{}: {e}", path.display())));
-        libraries.insert(key, library.clone());
-        library
+        self.compiler.library(function)
     }
 
     /// Compiles the functions that these cases launch, on all of the machine's threads.
@@ -100,132 +110,74 @@ impl Emulated {
         let functions = cases
             .iter()
             .flat_map(|c| self.functions(c).unwrap_or_default());
-        let mut by_key: HashMap<Key, Function> = HashMap::new();
-        for function in functions {
-            by_key.insert((function.source.name, function.macros()), function);
-        }
-        let waiting = Mutex::new(by_key.into_iter());
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    loop {
-                        let next = waiting.lock().unwrap().next();
-                        let Some(((_, macros), function)) = next else {
-                            return;
-                        };
-                        self.compile(&function, &macros);
-                    }
-                });
-            }
-        });
+        self.compiler.compile_all(functions);
     }
 
-    /// Compiles a source to a library, unless an earlier run of the tests has.
-    fn compile(&self, function: &Function, macros: &[String]) -> PathBuf {
-        let read = |file: &str| std::fs::read(root().join(file)).expect(file);
-        let file = format!("{}.cu", function.source.name);
-        let mut hash = DefaultHasher::new();
-        function.source.text.hash(&mut hash);
-        for file in ["kernels/thalweg.cuh", "tests/emulator/emulator.h"] {
-            read(file).hash(&mut hash);
-        }
-        (macros, self.sanitize).hash(&mut hash);
-        // Beside the test programs, so that the next run finds it.
-        let program = std::env::current_exe().unwrap();
-        let folder = program.with_file_name("emulator");
-        std::fs::create_dir_all(&folder).unwrap();
-        let name = format!("{}-{:016x}", function.source.name, hash.finish());
-        let path = folder.join(format!("{name}.so"));
-        if path.exists() {
-            return path;
-        }
-        // Another test or program of tests may compile the same: each its own file, renamed when
-        // whole.
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let own = folder.join(format!("{name}.{}.{next}", std::process::id()));
-        let mut compiler = Command::new("g++");
-        compiler.args([
-            "-std=c++17",
-            "-O1",
-            "-shared",
-            "-fPIC",
-            "-DEMULATED",
-            "-x",
-            "c++",
-        ]);
-        compiler.args([
-            "-Wall",
-            "-Wno-unknown-pragmas",
-            "-Werror",
-            "-ffp-contract=off",
-            // Shared memory is static, and each library's own, whatever types it is compiled for.
-            "-fno-gnu-unique",
-        ]);
-        compiler.arg("-I").arg(root().join("kernels"));
-        compiler.arg("-I").arg(root().join("tests/emulator"));
-        if self.sanitize {
-            compiler.args(["-fsanitize=address", "-g"]);
-        }
-        compiler.args(macros.iter().map(|m| format!("-D{m}")));
-        // Of a user's crate, the source is known as text alone.
-        let source = own.with_extension(format!("{next}.cu"));
-        std::fs::write(&source, function.source.text).unwrap();
-        compiler.arg(&source).arg("-o").arg(&own);
-        let output = compiler.output().expect("g++");
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{file} with {macros:?}:\n{text}");
-        std::fs::remove_file(&source).unwrap();
-        std::fs::rename(&own, &path).unwrap();
-        path
+    /// Runs launches that read these inputs and write these outputs, in one order of threads.
+    pub fn run_launches(
+        &self,
+        launches: &Launches,
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+    ) -> Result<(), String> {
+        let regions = |name: &str, tensors: &[Tensor], written| -> Vec<Region> {
+            let all = tensors.iter().enumerate();
+            all.map(|(i, t)| Region::of(&format!("{name} {i}"), t, written))
+                .collect()
+        };
+        let inputs = regions("input", inputs, true);
+        let outputs = regions("output", outputs, false);
+        self.launch(launches, &inputs, &outputs, &AtomicU64::new(0), ORDERS[0])
     }
 
-    /// Runs launches with these addresses.
+    /// Runs launches on this memory, watched if the kernels are compiled for it.
     fn launch(
         &self,
         launches: &Launches,
-        inputs: &[u64],
-        outputs: &[u64],
+        inputs: &[Region],
+        outputs: &[Region],
         counter: &AtomicU64,
-        order: u32,
+        order: Order,
     ) -> Result<(), String> {
         let status = Box::new(u64::MAX);
         let scratch = filled(DType::U8, &[launches.scratch.max(1)])?;
-        for launch in &launches.list {
-            let mut values: Vec<Vec<u8>> = launch
-                .args
-                .iter()
-                .map(|arg| match arg {
-                    Arg::Input(i) => inputs[*i].to_ne_bytes().to_vec(),
-                    Arg::Output(i) => outputs[*i].to_ne_bytes().to_vec(),
-                    // A variable's memory is that of its input.
-                    Arg::Variable(i) => inputs[*i].to_ne_bytes().to_vec(),
-                    Arg::Scratch(at) => (address(&scratch) + *at as u64).to_ne_bytes().to_vec(),
-                    Arg::Counter => (counter.as_ptr() as u64).to_ne_bytes().to_vec(),
-                    Arg::Status => (&raw const *status as u64).to_ne_bytes().to_vec(),
-                    Arg::Table(words) => (words.as_ptr() as u64).to_ne_bytes().to_vec(),
-                    Arg::Value(bytes) => bytes.to_vec(),
-                })
-                .collect();
-            let mut args: Vec<*mut c_void> =
-                values.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
-            let library = self.library(&launch.function);
-            let grid = (launch.blocks, launch.threads);
-            for (i, value) in values.iter().enumerate() {
-                let size = size_of_argument(&library, launch.function.name, i);
-                assert_eq!(
-                    value.len(),
-                    size,
-                    "argument {i} of {}",
-                    launch.function.name
-                );
+        let run = || {
+            self.launch_each(
+                launches,
+                (inputs, outputs),
+                &scratch,
+                counter,
+                &status,
+                order,
+            )
+        };
+        match &self.compiler.watcher {
+            None => run()?,
+            Some(watcher) => {
+                let mut regions = [inputs, outputs].concat();
+                regions.push(Region::of("scratch memory", &scratch, false));
+                let words = [
+                    ("the counter", counter.as_ptr() as u64),
+                    ("the status", &raw const *status as u64),
+                ];
+                regions.extend(words.map(|(name, address)| Region {
+                    name: name.to_owned(),
+                    address,
+                    len: 8,
+                    written: true,
+                }));
+                let args = launches.list.iter().flat_map(|l| &l.args);
+                regions.extend(args.filter_map(|arg| match arg {
+                    Arg::Table(words) => Some(Region {
+                        name: "a table".to_owned(),
+                        address: words.as_ptr() as u64,
+                        len: size_of_val(&words[..]),
+                        written: true,
+                    }),
+                    _ => None,
+                }));
+                watcher.watch(&regions, run)?;
             }
-            let after = size_of_argument(&library, launch.function.name, values.len());
-            assert_eq!(after, 0, "{} has more arguments", launch.function.name);
-            // SAFETY: the arguments are those that the kernel declares; its accesses are under test, and the sanitizer
-            // checks them.
-            unsafe { run_emulated(&library, launch.function.name, grid, &mut args, order)? };
         }
         // SAFETY: the box is alive; the read is volatile because the kernels wrote behind the compiler's back.
         let element = unsafe { std::ptr::read_volatile(&raw const *status) };
@@ -242,6 +194,65 @@ impl Emulated {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Runs launches one after the other.
+    fn launch_each(
+        &self,
+        launches: &Launches,
+        (inputs, outputs): (&[Region], &[Region]),
+        scratch: &Tensor,
+        counter: &AtomicU64,
+        status: &u64,
+        order: Order,
+    ) -> Result<(), String> {
+        for launch in &launches.list {
+            let mut values: Vec<Vec<u8>> = launch
+                .args
+                .iter()
+                .map(|arg| match arg {
+                    Arg::Input(i) => inputs[*i].address.to_ne_bytes().to_vec(),
+                    Arg::Output(i) => outputs[*i].address.to_ne_bytes().to_vec(),
+                    // A variable's memory is that of its input.
+                    Arg::Variable(i) => inputs[*i].address.to_ne_bytes().to_vec(),
+                    Arg::Scratch(at) => (address(scratch) + *at as u64).to_ne_bytes().to_vec(),
+                    Arg::Counter => (counter.as_ptr() as u64).to_ne_bytes().to_vec(),
+                    Arg::Status => (std::ptr::from_ref(status) as u64).to_ne_bytes().to_vec(),
+                    Arg::Table(words) => (words.as_ptr() as u64).to_ne_bytes().to_vec(),
+                    Arg::Value(bytes) => bytes.to_vec(),
+                })
+                .collect();
+            let mut args: Vec<*mut c_void> =
+                values.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
+            let library = self.library(&launch.function);
+            let blocks = match EXACT_GRID.contains(&launch.function.name) {
+                true => launch.blocks,
+                false => launch.blocks.min(order.most_blocks),
+            };
+            let grid = (blocks, launch.threads);
+            for (i, value) in values.iter().enumerate() {
+                let size = size_of_argument(&library, launch.function.name, i);
+                assert_eq!(
+                    value.len(),
+                    size,
+                    "argument {i} of {}",
+                    launch.function.name
+                );
+            }
+            let after = size_of_argument(&library, launch.function.name, values.len());
+            assert_eq!(after, 0, "{} has more arguments", launch.function.name);
+            // SAFETY: the arguments are those that the kernel declares; its accesses are under test.
+            unsafe {
+                run_emulated(
+                    &library,
+                    launch.function.name,
+                    grid,
+                    &mut args,
+                    order.threads,
+                )?
+            };
+        }
+        Ok(())
     }
 
     /// The prepared launches of a node.
@@ -303,10 +314,13 @@ impl Emulated {
         work: &Work,
         inputs: &[Tensor],
         counter: &AtomicU64,
-        (order, in_place): (u32, bool),
+        (order, in_place): (Order, bool),
     ) -> Result<Vec<Tensor>, String> {
         let mut outputs = Vec::new();
-        let mut at: Vec<u64> = inputs.iter().map(address).collect();
+        let regions = inputs.iter().enumerate();
+        let regions = regions.map(|(i, t)| Region::of(&format!("input {i}"), t, true));
+        let mut at: Vec<Region> = regions.collect();
+        let mut to: Vec<Region> = Vec::new();
         for (o, operand) in work.to.iter().enumerate() {
             let pair = kernel.in_place.iter().find(|(i, out)| {
                 let from = work.from.get(*i);
@@ -318,13 +332,17 @@ impl Emulated {
                 Some(&(i, _)) => {
                     let copy = Tensor::from_bytes(operand.dtype, &operand.dims, inputs[i].bytes());
                     outputs.push(copy.map_err(|e| e.to_string())?);
-                    at[i] = address(&outputs[o]);
+                    at[i] = Region::of(&format!("input {i}"), &outputs[o], true);
+                    to.push(at[i].clone());
                 }
-                None => outputs.push(filled(operand.dtype, &operand.dims)?),
+                None => {
+                    let memory = filled(operand.dtype, &operand.dims)?;
+                    to.push(Region::of(&format!("output {o}"), &memory, false));
+                    outputs.push(memory);
+                }
             }
         }
-        let addresses: Vec<u64> = outputs.iter().map(address).collect();
-        self.launch(&work.launches, &at, &addresses, counter, order)?;
+        self.launch(&work.launches, &at, &to, counter, order)?;
         Ok(outputs)
     }
 }
@@ -441,7 +459,7 @@ impl Runtime for Emulated {
         };
         for order in &ORDERS[1..] {
             if !same(run(*order, false)?) {
-                return Err(format!("another result where threads run in order {order}"));
+                return Err(format!("another result with {order:?}"));
             }
         }
         if !same(run(ORDERS[0], true)?) {
