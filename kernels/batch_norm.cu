@@ -273,15 +273,10 @@ KERNEL(BatchNormReluProducts, const T* dy, const T* x, const f32* mean, const f3
     sum_products<true>(dy, x, mean, rate, offset, partial, g, segments);
 }
 
-// Factor of the gradient, factor of the element's deviation to subtract, and constant to subtract.
-struct Factors {
-    f32 rate;
-    f32 along;
-    f32 less;
-};
-
+// Three numbers of each channel, one after the other for all channels: the factor of the gradient, the factor of the
+// element's deviation to subtract, and a constant to subtract.
 KERNEL(BatchNormGradients, const Products* partial, const f32* scale, const f32* variance,
-       f32* to_scale, f32* to_offset, Factors* factors, Segments segments, f32 epsilon) {
+       f32* to_scale, f32* to_offset, f32* factors, Segments segments, f32 epsilon) {
     together(segments, partial, Products{0, 0}, [&](Index c, const Products& all) {
         if (segments.count == 0) {
             to_scale[c] = to_offset[c] = 0;
@@ -291,18 +286,20 @@ KERNEL(BatchNormGradients, const Products* partial, const f32* scale, const f32*
         const f32 rate = scale[c] / deviation, count = (f32)segments.count;
         to_scale[c] = all.products / deviation;
         to_offset[c] = all.gradients;
-        factors[c] = Factors{rate, rate * (all.products / count) / square,
-                             rate * (all.gradients / count)};
+        factors[c] = rate;
+        factors[segments.outputs + c] = rate * (all.products / count) / square;
+        factors[2 * segments.outputs + c] = rate * (all.gradients / count);
     });
 }
 
 template <bool RELU>
 __device__ inline void write_gradients(const T* dy, const T* x, const f32* mean, const f32* rate,
-                                       const f32* offset, const Factors* factors, T* dx, Index n,
+                                       const f32* offset, const f32* factors, T* dx, Index n,
                                        const Channels& g, Index training) {
-    const auto of = [&](T gradient, T in, f32 middle, const Factors& own) {
-        f32 grad = widen(gradient) * own.rate;
-        if (training) grad = grad - (widen(in) - middle) * own.along - own.less;
+    const f32 *along = factors + g.channels, *less = along + g.channels;
+    const auto of = [&](T gradient, T in, f32 middle, f32 factor, f32 along, f32 less) {
+        f32 grad = widen(gradient) * factor;
+        if (training) grad = grad - (widen(in) - middle) * along - less;
         return Narrow<T>::from(grad);
     };
     if (is_packed(g)) {
@@ -310,16 +307,23 @@ __device__ inline void write_gradients(const T* dy, const T* x, const f32* mean,
             const Index c = i * LANES % g.channels;
             Pack<T, LANES> gradients = ((const Pack<T, LANES>*)dy)[i];
             const Pack<T, LANES> in = ((const Pack<T, LANES>*)x)[i];
-            const Pack<f32, LANES> m = *(const Pack<f32, LANES>*)(mean + c);
+            const auto channels = [&](const f32* from) { return *(const Pack<f32, LANES>*)(from + c); };
+            const Pack<f32, LANES> m = channels(mean), f = channels(factors);
+            const Pack<f32, LANES> a = channels(along), l = channels(less);
+            Pack<f32, LANES> r, o;
+            if (RELU) {
+                r = channels(rate);
+                o = channels(offset);
+            }
             Pack<T, LANES> out;
 #pragma unroll
             for (int j = 0; j < LANES; ++j) {
                 if (RELU) {
-                    const Scaled own = {m.at[j], rate[c + j], offset[c + j]};
+                    const Scaled own = {m.at[j], r.at[j], o.at[j]};
                     const f32 shown = behind_relu(widen(gradients.at[j]), widen(in.at[j]), own);
                     gradients.at[j] = Narrow<T>::from(shown);
                 }
-                out.at[j] = of(gradients.at[j], in.at[j], m.at[j], factors[c + j]);
+                out.at[j] = of(gradients.at[j], in.at[j], m.at[j], f.at[j], a.at[j], l.at[j]);
             }
             ((Pack<T, LANES>*)dx)[i] = out;
         }
@@ -332,16 +336,16 @@ __device__ inline void write_gradients(const T* dy, const T* x, const f32* mean,
             const Scaled own = {mean[c], rate[c], offset[c]};
             gradient = Narrow<T>::from(behind_relu(widen(gradient), widen(x[i]), own));
         }
-        dx[i] = of(gradient, x[i], mean[c], factors[c]);
+        dx[i] = of(gradient, x[i], mean[c], factors[c], along[c], less[c]);
     }
 }
 
-KERNEL(BatchNormGrad, const T* dy, const T* x, const f32* mean, const Factors* factors, T* dx,
+KERNEL(BatchNormGrad, const T* dy, const T* x, const f32* mean, const f32* factors, T* dx,
        Index n, Channels g, Index training) {
     write_gradients<false>(dy, x, mean, mean, mean, factors, dx, n, g, training);
 }
 
-KERNEL(BatchNormReluGrad, const T* dy, const T* x, const f32* mean, const Factors* factors, T* dx,
+KERNEL(BatchNormReluGrad, const T* dy, const T* x, const f32* mean, const f32* factors, T* dx,
        Index n, Channels g, Index training, const f32* rate, const f32* offset) {
     write_gradients<true>(dy, x, mean, rate, offset, factors, dx, n, g, training);
 }

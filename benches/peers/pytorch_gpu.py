@@ -2,9 +2,11 @@
 """The cases of `gpu_run` on PyTorch and a GPU; `peer.py` describes the lines read and written. A step of a
 convolution is ten of them, which are waited for at once.
 
-usage: pytorch_gpu.py [DEVICE]   cuda, if nothing is said
+usage: pytorch_gpu.py [DEVICE]                   cuda, if nothing is said
+       pytorch_gpu.py DEVICE --compile CASE...   runs these cases once, so that torch.compile has them on disk
 """
 
+import json
 import sys
 
 import torch
@@ -156,4 +158,8 @@ def case(c):
     return does(c) if does else None
 
 
-peer.answer(case)
+if sys.argv[2:3] == ["--compile"]:
+    for text in sys.argv[3:]:
+        case(json.loads(text))
+else:
+    peer.answer(case)

@@ -61,22 +61,19 @@ inline Machine machine;
 // to `watch_pause`.
 #ifdef WATCHED
 extern "C" {
-void watch_launch();
+void watch_launch(void* begin, void* end, void* own, size_t own_bytes);
 void watch_block(unsigned index);
 void watch_phase();
 void watch_thread(unsigned index, void* stack, size_t bytes, void (*end)());
 void watch_pause();
 void watch_atomic(void* address, size_t bytes);
-void watch_library(void* begin, void* end, void* own, size_t own_bytes);
 // The linker's names for the bounds of static memory.
 extern char __bss_start[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 }
-__attribute__((constructor)) static void watch_own_library() {
-    watch_library(__bss_start, _end, &machine, sizeof machine);
-}
+inline void watch_own_launch() { watch_launch(__bss_start, _end, &machine, sizeof machine); }
 #else
-inline void watch_launch() {}
+inline void watch_own_launch() {}
 inline void watch_block(unsigned) {}
 inline void watch_phase() {}
 inline void watch_thread(unsigned, void*, size_t, void (*)()) {}
@@ -208,7 +205,7 @@ int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void** argum
     };
     machine.grid.x = blocks;
     machine.block.x = threads;
-    watch_launch();
+    watch_own_launch();
     for (unsigned i = 0; i < blocks; ++i) {
         machine.block_index.x = order == 1 ? blocks - 1 - i : i;
         watch_block(machine.block_index.x);

@@ -1,4 +1,4 @@
-// Watches the memory accesses of emulated kernels: the functions that code of -fsanitize=thread calls, with a shadow
+// Watches the memory accesses of emulated kernels: the functions that code of -fsanitize=thread,bounds calls, with a shadow
 // of the memory. It finds accesses out of bounds and out of alignment, reads of memory that nobody has written, and
 // races between threads of a block, between two barriers, and between blocks of a launch.
 //
@@ -13,6 +13,8 @@
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "transfers.h"
 
 namespace {
 
@@ -49,12 +51,17 @@ unsigned thread_index = 0, block_index = 0;
 // The stack of the running thread, and the function that ends it.
 uintptr_t stack_begin = 0, stack_end = 0;
 void (*end_thread)() = nullptr;
-std::vector<Region> regions, shared_memory, ignored;
+std::vector<Region> regions;
+Region shared_memory;
+// The emulator's memory.
+uintptr_t own_begin = 0, own_end = 0;
 std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
 uintptr_t last_page_number = 0;
 Page* last_page = nullptr;
 size_t last_region = 0;
 std::vector<std::string> findings;
+// Where transfers are counted.
+std::unique_ptr<TransferCount> transfers;
 std::vector<void*> places;
 
 Cell& cell(uintptr_t address) {
@@ -95,10 +102,7 @@ const Region* region_of(uintptr_t begin, uintptr_t end) {
             return &regions[i];
         }
     }
-    for (const Region& r : shared_memory) {
-        if (holds(r)) return &r;
-    }
-    return nullptr;
+    return holds(shared_memory) ? &shared_memory : nullptr;
 }
 
 void read(Cell& c, const Region& r, uintptr_t at, void* place) {
@@ -148,9 +152,7 @@ void stop() {
 void access(void* pointer, size_t bytes, size_t alignment, bool writes, void* place) {
     const uintptr_t begin = (uintptr_t)pointer, end = begin + bytes;
     if (!watching || !in_kernel || (begin >= stack_begin && end <= stack_end)) return;
-    for (const Region& r : ignored) {
-        if (r.begin <= begin && end <= r.end) return;
-    }
+    if (own_begin <= begin && end <= own_end) return;
     if (begin % alignment != 0) {
         report(place, "accesses %zu bytes at an address that is no multiple of %zu", bytes, alignment);
         stop();
@@ -160,6 +162,7 @@ void access(void* pointer, size_t bytes, size_t alignment, bool writes, void* pl
         report(place, "%s %zu bytes out of bounds", writes ? "writes" : "reads", bytes);
         stop();
     }
+    if (transfers) transfers->add(place, thread_index, region->shared, begin, bytes);
     for (uintptr_t at = begin; at < end; ++at) {
         (writes ? write : read)(cell(at), *region, at, place);
     }
@@ -169,12 +172,21 @@ void access(void* pointer, size_t bytes, size_t alignment, bool writes, void* pl
 
 // The emulator's calls.
 extern "C" {
-void watch_launch() { of_launch = phase + 1; }
+// Begins a launch of a library: its static memory, which is what a block's threads share, but for the emulator's own.
+void watch_launch(void* begin, void* end, void* own, size_t own_bytes) {
+    of_launch = phase + 1;
+    shared_memory = {"shared memory", (uintptr_t)begin, (uintptr_t)end, 0, true};
+    own_begin = (uintptr_t)own;
+    own_end = own_begin + own_bytes;
+}
 void watch_block(unsigned index) {
     block_index = index;
     of_block = phase + 1;
 }
-void watch_phase() { ++phase; }
+void watch_phase() {
+    ++phase;
+    if (transfers) transfers->flush();
+}
 // Watches the accesses of a thread until `watch_pause`. `end` ends it.
 void watch_thread(unsigned index, void* stack, size_t bytes, void (*end)()) {
     end_thread = end;
@@ -184,11 +196,6 @@ void watch_thread(unsigned index, void* stack, size_t bytes, void (*end)()) {
     stack_end = stack_begin + bytes;
 }
 void watch_pause() { in_kernel = false; }
-// The static memory of a library: what its kernels share, but for the emulator's own.
-void watch_library(void* begin, void* end, void* own, size_t own_bytes) {
-    shared_memory.push_back({"shared memory", (uintptr_t)begin, (uintptr_t)end, 0, true});
-    ignored.push_back({"the emulator", (uintptr_t)own, (uintptr_t)own + own_bytes, 0, false});
-}
 // An atomic access conflicts with no other.
 void watch_atomic(void* pointer, size_t bytes) {
     const uintptr_t begin = (uintptr_t)pointer;
@@ -198,7 +205,8 @@ void watch_atomic(void* pointer, size_t bytes) {
 }
 
 // The tests' calls.
-void watch_begin() {
+void watch_begin(bool counts) {
+    transfers.reset(counts ? new TransferCount : nullptr);
     // Bounds the memory of the shadow, which is 16 times that of the accesses.
     if (pages.size() > 4096) pages.clear();
     last_page = nullptr;
@@ -209,6 +217,16 @@ void watch_begin() {
 }
 void watch_region(const char* name, void* begin, size_t bytes, bool written) {
     regions.push_back({name, (uintptr_t)begin, (uintptr_t)begin + bytes, written ? 0 : phase + 1, false});
+}
+// The requests, transfers and least transfers of global memory, and then of shared memory.
+void watch_transfers(uint64_t* to) {
+    if (!transfers) return;
+    transfers->flush();
+    for (const Transfers& t : {transfers->global, transfers->shared}) {
+        *to++ = t.requests;
+        *to++ = t.transfers;
+        *to++ = t.least;
+    }
 }
 // Ends watching; calls back with each finding: text, library, and the instruction's offset, separated by tabs.
 void watch_end(void (*each)(const char*, void*), void* argument) {
@@ -230,6 +248,12 @@ ACCESSES(2)
 ACCESSES(4)
 ACCESSES(8)
 ACCESSES(16)
+// An index of an array, before it is used.
+void __ubsan_handle_out_of_bounds(void*, void*) {
+    if (!watching || !in_kernel) return;
+    report(__builtin_return_address(0), "accesses an array beyond its end");
+    stop();
+}
 void __tsan_read_range(void* p, size_t bytes) { access(p, bytes, 1, false, __builtin_return_address(0)); }
 void __tsan_write_range(void* p, size_t bytes) { access(p, bytes, 1, true, __builtin_return_address(0)); }
 }

@@ -1,8 +1,7 @@
-//! The GPU's kernels, emulated on the CPU in three orders of threads, in place and not, compared with TensorFlow's
-//! results.
+//! The GPU's kernels, emulated on the CPU in three orders of threads, in place and not, watched, compared with
+//! TensorFlow's results.
 
-use std::collections::BTreeMap;
-use std::process::Command;
+use std::collections::BTreeSet;
 
 use thalweg_graph::{Attr, Graph};
 use thalweg_ops::NewGraph;
@@ -25,70 +24,16 @@ fn gpu_cases() -> Vec<Case> {
     cases(&prefix).into_iter().filter(has_kernel).collect()
 }
 
-fn check(emulated: &Emulated) {
-    let cases = gpu_cases();
-    let mut by_op: BTreeMap<String, usize> = BTreeMap::new();
-    cases
-        .iter()
-        .for_each(|c| *by_op.entry(c.op.clone()).or_default() += 1);
-    println!("{} cases of {} ops", cases.len(), by_op.len());
-    emulated.compile_all(&cases);
-    run_cases(emulated, &cases);
-}
-
 #[test]
 fn emulated_kernels_match_tensorflow() {
-    if has_compiler() {
-        check(&Emulated::new(Checks::Races));
-    }
-}
-
-/// Path of AddressSanitizer's library, from the compiler that links it.
-fn sanitizer() -> Option<String> {
-    let output = Command::new("g++")
-        .arg("-print-file-name=libasan.so")
-        .output()
-        .ok()?;
-    let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    // The compiler prints the bare name where there is none.
-    path.contains('/').then_some(path)
-}
-
-#[test]
-#[ignore = "takes minutes: cargo test -p thalweg-tests --test gpu emulated:: -- --ignored"]
-fn kernels_access_no_memory_out_of_bounds() {
-    // The library has to be loaded before any allocation: the test runs itself once more with it.
-    const CHILD_PROCESS: &str = "THALWEG_SANITIZED";
-    if std::env::var(CHILD_PROCESS).is_ok() {
-        let emulated = Emulated::new(Checks::Bounds);
-        check(&emulated);
-        run_cases(&emulated, &in_parts());
-        return;
-    }
     if !has_compiler() {
         return;
     }
-    let Some(library) = sanitizer() else {
-        let required = std::env::var("REQUIRE_EMU").is_ok_and(|v| v == "1");
-        assert!(!required, "REQUIRE_EMU=1, and there is no libasan");
-        println!("SKIPPED: no libasan, so the GPU's kernels are not watched");
-        return;
-    };
-    let name = "emulated::kernels_access_no_memory_out_of_bounds";
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture", "--ignored"])
-        .env(CHILD_PROCESS, "1")
-        .env("LD_PRELOAD", library)
-        // Leaks of the tests themselves do not matter.
-        .env("ASAN_OPTIONS", "detect_leaks=0")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{}\n{text}",
-        String::from_utf8_lossy(&output.stdout)
-    );
+    let (emulated, cases) = (Emulated::new(Checks::Watched), gpu_cases());
+    let ops: BTreeSet<&str> = cases.iter().map(|c| &*c.op).collect();
+    println!("{} cases of {} ops", cases.len(), ops.len());
+    emulated.compile_all(&cases);
+    run_cases(&emulated, &cases);
 }
 
 #[test]
@@ -138,7 +83,7 @@ fn kernels_match_the_cpu_on_large_cases() {
     let bounds = [3i64, -20_000, -7].map(Tensor::scalar);
     cases.push(large("Range", bounds.to_vec(), vec![]));
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
-    run_cases(&Emulated::new(Checks::Races), &cases);
+    run_cases(&Emulated::new(Checks::Watched), &cases);
 }
 
 #[test]

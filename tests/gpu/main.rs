@@ -19,4 +19,5 @@ mod sessions;
 mod step_work;
 mod steps;
 mod training;
+mod transfers;
 mod watched;

@@ -45,6 +45,10 @@ KERNEL(ReadsUnwrittenShared, const f32* in, f32* out, f32* scratch) {
 KERNEL(ReadsUnwrittenScratch, const f32* in, f32* out, f32* scratch) { out[first()] = scratch[threadIdx.x]; }
 KERNEL(ReadsBeyondInput, const f32* in, f32* out, f32* scratch) { out[first()] = in[first() + 1]; }
 KERNEL(WritesBeyondOutput, const f32* in, f32* out, f32* scratch) { out[first() * 2] = in[first()]; }
+KERNEL(ReadsBeyondItsArray, const f32* in, f32* out, f32* scratch) {
+    f32 own[3] = {in[0], in[1], in[2]};
+    for (unsigned i = 0; i <= in[0] + 3; ++i) out[first()] = own[i];
+}
 KERNEL(ReadsUnaligned, const f32* in, f32* out, f32* scratch) {
     if (first() == 0) *(Pack<f32, 4>*)out = *(const Pack<f32, 4>*)(in + 1);
 }
@@ -71,7 +75,7 @@ fn a_kernels_mistakes_are_found_with_their_lines() {
     if !has_compiler() {
         return;
     }
-    let emulated = Emulated::new(Checks::Races);
+    let emulated = Emulated::new(Checks::Watched);
     run(&emulated, "Correct").unwrap();
     let mistakes = [
         (
@@ -104,6 +108,7 @@ fn a_kernels_mistakes_are_found_with_their_lines() {
             "WritesBeyondOutput",
             "thread 0 of block 1 writes 4 bytes out of bounds",
         ),
+        ("ReadsBeyondItsArray", "accesses an array beyond its end"),
         ("ReadsUnaligned", "no multiple of 16"),
     ];
     for (name, expected) in mistakes {

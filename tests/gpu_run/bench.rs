@@ -4,7 +4,8 @@ use std::any::Any;
 use std::error::Error;
 use std::io::{BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,6 +40,8 @@ pub struct Bench {
     cases: Option<Arc<Vec<Case>>>,
     /// `None` where it has not been looked for.
     peer: Option<Option<Peer>>,
+    /// PyTorch, which compiles training steps in the background.
+    compilation: Option<Child>,
 }
 
 impl Bench {
@@ -48,7 +51,29 @@ impl Bench {
             driver: None,
             cases: None,
             peer: None,
+            compilation: None,
         }
+    }
+
+    /// Starts PyTorch's compilation of training steps in the background, if it is there and sees the card.
+    pub fn start_compilation(&mut self, cases: &[Value]) -> Result<bool, Box<dyn Error>> {
+        if !sees_card() {
+            return Ok(false);
+        }
+        let mut python = python();
+        python.arg(peer_script()).args(["cuda", "--compile"]);
+        python.args(cases.iter().map(Value::to_string));
+        let process = python.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        self.compilation = Some(process);
+        Ok(true)
+    }
+
+    /// Waits for the compilation, as it uses the card and its results are the peer's.
+    pub fn finish_compilation(&mut self) -> Result<(), Box<dyn Error>> {
+        if let Some(mut process) = self.compilation.take() {
+            process.wait()?;
+        }
+        Ok(())
     }
 
     /// The card, opened once.
@@ -118,21 +143,30 @@ impl Bench {
     }
 }
 
-fn start_peer() -> Option<Peer> {
-    let python = || {
-        let mut python = Command::new("python3");
-        // Its libraries are those of its own wheels.
-        python.env_remove("THALWEG_CUDA_LIBRARIES");
-        python
-    };
+fn python() -> Command {
+    let mut python = Command::new("python3");
+    // Its libraries are those of its own wheels.
+    python.env_remove("THALWEG_CUDA_LIBRARIES");
+    python
+}
+
+fn peer_script() -> PathBuf {
+    root().join("benches/peers/pytorch_gpu.py")
+}
+
+/// `true` if PyTorch is there and sees a card.
+fn sees_card() -> bool {
     let seen = python()
         .args(["-c", "import torch; assert torch.cuda.is_available()"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    seen.ok().filter(|status| status.success())?;
-    let script = root().join("benches/peers/pytorch_gpu.py");
-    Peer::run(python().arg(script)).ok()
+    seen.is_ok_and(|status| status.success())
+}
+
+fn start_peer() -> Option<Peer> {
+    let start = || Peer::run(python().arg(peer_script())).ok();
+    sees_card().then(start).flatten()
 }
 
 /// The nodes that a plan computes by Thalweg's own kernels where a library could, from the plan's text.

@@ -1,4 +1,4 @@
-//! Part `card`: the card, its driver, and the installed libraries.
+//! Part `card`: the card, its driver, and the installed libraries. PyTorch begins to compile its training steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,21 @@ use thalweg::ops::gpu::HEADER;
 use thalweg_tests::root;
 
 use crate::bench::{Bench, skipped};
+use crate::training;
 use crate::units::UnitResult;
 
 pub fn names() -> Vec<String> {
-    ["versions", "properties"].map(str::to_owned).into()
+    ["compilation", "versions", "properties"]
+        .map(str::to_owned)
+        .into()
 }
 
 pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     match name {
+        "compilation" => {
+            let started = bench.start_compilation(&training::compiled_cases(bench.scale))?;
+            Ok(json!({"started": started}))
+        }
         "versions" => versions(bench),
         "properties" => properties(),
         _ => Err("there is no such unit".into()),

@@ -1,5 +1,6 @@
 //! Part `training`: whole training steps in alternation with PyTorch.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 
 use serde_json::{Value, json};
@@ -24,7 +25,8 @@ struct TrainingCase {
     format: DataFormat,
     batch: usize,
     precision: Precision,
-    /// `graph`: captured as a CUDA graph. `compiled`: by `torch.compile`, which captures as well.
+    /// `graph`: captured as a CUDA graph. `compiled`: by `torch.compile`, which captures as well. `traced`: not at all; a
+    /// step of ours is traced.
     peer: &'static str,
 }
 
@@ -68,6 +70,8 @@ fn cases(scale: Scale) -> Vec<TrainingCase> {
     use Precision::{Bf16, F16, F32, Tf32};
     let (last, first) = (DataFormat::Nhwc, DataFormat::Nchw);
     vec![
+        // PyTorch compiles meanwhile.
+        case("resnet50", last, 256, Bf16, "traced"),
         case("resnet50", last, 256, Bf16, "compiled"),
         case("resnet50", last, 256, F16, "compiled"),
         case("resnet50", last, 256, Bf16, "graph"),
@@ -91,6 +95,15 @@ impl TrainingCase {
         } = self;
         format!("{model} {} {batch} {precision} {peer}", self.format.name())
     }
+
+    /// As a peer reads it.
+    fn to_peer(self) -> Value {
+        json!({
+            "kind": "train", "model": self.model, "format": self.format.name(), "batch": self.batch,
+            "tf32": self.precision == Precision::Tf32, "dtype": self.precision.dtype().name(),
+            "compiled": self.peer == "compiled",
+        })
+    }
 }
 
 pub fn names(scale: Scale) -> Vec<String> {
@@ -104,6 +117,14 @@ pub fn names(scale: Scale) -> Vec<String> {
     names
 }
 
+/// The cases that PyTorch compiles, as it reads them.
+pub fn compiled_cases(scale: Scale) -> Vec<Value> {
+    let all = cases(scale).into_iter();
+    all.filter(|c| c.peer == "compiled")
+        .map(|c| c.to_peer())
+        .collect()
+}
+
 pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     let found = cases(bench.scale).into_iter().find(|c| c.name() == name);
     let case = found.ok_or("there is no such case")?;
@@ -115,6 +136,10 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     session.run(g.initializers(), [])?;
     let plan = session.explain((train, loss), [])?;
     let fallbacks = fallbacks(&plan);
+    if case.peer == "traced" {
+        return traced(&session, (train, loss));
+    }
+    bench.finish_compilation()?;
     let mut step = session.callable((train, loss), ())?;
     let mut last = f32::NAN;
     let mut ours = || -> Result<(), Box<dyn Error>> {
@@ -138,6 +163,29 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
         "seconds": own, "images_per_second": case.batch as f64 / own, "loss": last,
         "peer_seconds": median(peer), "ratio": median(ratios), "fallbacks": fallbacks,
     }))
+}
+
+/// A step whose commands run one by one: microseconds of each op, and of each node.
+fn traced(session: &Session, fetches: (Operation<'_>, Output<'_>)) -> UnitResult {
+    session.step_with(fetches, [], &RunOptions::new())?;
+    let (_, trace) = session.step_with(fetches, [], &RunOptions::new().traced())?;
+    let mut ops: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+    for event in &trace.events {
+        let op = ops.entry(&event.op).or_default();
+        *op = (op.0 + 1, op.1 + event.duration_us);
+    }
+    let mut ops: Vec<_> = ops.into_iter().collect();
+    ops.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+    let ops: Vec<Value> = ops
+        .into_iter()
+        .map(|(op, (runs, us))| json!({"op": op, "runs": runs, "us": us}))
+        .collect();
+    let events = trace.events.iter();
+    let events: Vec<Value> = events
+        .map(|e| json!([e.node, e.op, e.device, e.start_us, e.duration_us, e.bytes]))
+        .collect();
+    let event = ["node", "op", "device", "start_us", "duration_us", "bytes"];
+    Ok(json!({"ops": ops, "event": event, "events": events}))
 }
 
 /// A network with images and labels on the card: its training op and its loss.
@@ -177,11 +225,7 @@ fn built<'g>(g: &'g Graph, case: &TrainingCase, scale: Scale) -> (Operation<'g>,
 }
 
 fn theirs(bench: &mut Bench, case: &TrainingCase) -> Result<Option<f64>, Box<dyn Error>> {
-    let case: Value = json!({
-        "kind": "train", "model": case.model, "format": case.format.name(), "batch": case.batch,
-        "tf32": case.precision == Precision::Tf32, "dtype": case.precision.dtype().name(),
-        "compiled": case.peer == "compiled",
-    });
+    let case = case.to_peer();
     match bench.peer() {
         Some(peer) => peer.measure(&case, SECONDS),
         None => Ok(None),

@@ -17,10 +17,8 @@ use crate::root;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Checks {
     None,
-    /// AddressSanitizer.
-    Bounds,
     /// The [`Watcher`]: bounds, alignment, unwritten memory, races.
-    Races,
+    Watched,
 }
 
 /// A source's name, and the macros that it is compiled with.
@@ -35,7 +33,7 @@ pub struct Compiler {
 
 impl Compiler {
     pub fn new(checks: Checks) -> Compiler {
-        let watcher = (checks == Checks::Races).then(|| Watcher::open(&compiled_watcher()));
+        let watcher = (checks == Checks::Watched).then(|| Watcher::open(&compiled_watcher()));
         Compiler {
             checks,
             libraries: Mutex::default(),
@@ -97,22 +95,16 @@ impl Compiler {
             // Shared memory is static, and each library's own, whatever types it is compiled for.
             compiler.args(["-ffp-contract=off", "-fno-gnu-unique"]);
             compiler.args(macros.iter().map(|m| format!("-D{m}")));
-            match self.checks {
-                Checks::None => {}
-                Checks::Bounds => {
-                    compiler.args(["-fsanitize=address", "-g"]);
-                }
-                // Without the compiler's own library behind the calls.
-                Checks::Races => {
-                    compiler.args(["-fsanitize=thread", "-DWATCHED", "-g1"]);
-                    compiler.args(["-nodefaultlibs"]);
-                }
+            if self.checks == Checks::Watched {
+                compiler.args(["-fsanitize=thread,bounds", "-DWATCHED", "-g1"]);
+                // Without the compiler's own libraries behind the calls.
+                compiler.args(["-nodefaultlibs"]);
             }
             // Of a user's crate, the source is known as text alone.
             let source = own.join(format!("{}.cu", function.source.name));
             std::fs::write(&source, function.source.text).unwrap();
             compiler.arg(&source);
-            if self.checks == Checks::Races {
+            if self.checks == Checks::Watched {
                 compiler.args(["-x", "none", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"]);
             }
             compiler
@@ -134,7 +126,9 @@ fn gcc() -> Command {
 fn compiled_watcher() -> PathBuf {
     let source = "tests/emulator/watch.cpp";
     let mut hash = DefaultHasher::new();
-    read(source).hash(&mut hash);
+    for file in [source, "tests/emulator/transfers.h"] {
+        read(file).hash(&mut hash);
+    }
     compiled("watch", hash.finish(), |_| {
         let mut compiler = gcc();
         compiler.arg("-O2").arg(root().join(source));

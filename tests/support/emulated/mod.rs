@@ -18,7 +18,7 @@ use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use self::compiler::Compiler;
-use self::watcher::Region;
+use self::watcher::{MemoryTransfers, Region};
 use super::golden::{Case, Input};
 use super::runtime::{Results, Runtime, build};
 
@@ -56,6 +56,28 @@ static LAUNCHING: Mutex<()> = Mutex::new(());
 
 /// The function of `KERNEL` in `emulator.h`.
 type Launch = unsafe extern "C" fn(u32, u32, *mut *mut c_void, u32) -> i32;
+
+/// One run of a node's launches.
+struct Pass<'a> {
+    order: Order,
+    /// The counter of a random op.
+    counter: &'a AtomicU64,
+    /// Outputs that may share an input's memory do.
+    in_place: bool,
+    /// Counts the transfers of memory.
+    count: Option<&'a mut MemoryTransfers>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(order: Order, counter: &'a AtomicU64) -> Pass<'a> {
+        Pass {
+            order,
+            counter,
+            in_place: false,
+            count: None,
+        }
+    }
+}
 
 pub struct Emulated {
     cpu: Cpu,
@@ -127,7 +149,8 @@ impl Emulated {
         };
         let inputs = regions("input", inputs, true);
         let outputs = regions("output", outputs, false);
-        self.launch(launches, &inputs, &outputs, &AtomicU64::new(0), ORDERS[0])
+        let counter = AtomicU64::new(0);
+        self.launch(launches, &inputs, &outputs, Pass::new(ORDERS[0], &counter))
     }
 
     /// Runs launches on this memory, watched if the kernels are compiled for it.
@@ -136,9 +159,14 @@ impl Emulated {
         launches: &Launches,
         inputs: &[Region],
         outputs: &[Region],
-        counter: &AtomicU64,
-        order: Order,
+        pass: Pass,
     ) -> Result<(), String> {
+        let Pass {
+            counter,
+            order,
+            count,
+            ..
+        } = pass;
         let status = Box::new(u64::MAX);
         let scratch = filled(DType::U8, &[launches.scratch.max(1)])?;
         let run = || {
@@ -176,7 +204,7 @@ impl Emulated {
                     }),
                     _ => None,
                 }));
-                watcher.watch(&regions, run)?;
+                watcher.watch(&regions, count, run)?;
             }
         }
         // SAFETY: the box is alive; the read is volatile because the kernels wrote behind the compiler's back.
@@ -294,6 +322,24 @@ impl Emulated {
         Ok(Work { launches, from, to })
     }
 
+    /// The transfers of memory that a case needs on a card.
+    pub fn transfers(&self, case: &Case) -> Result<MemoryTransfers, String> {
+        let g = Graph::new();
+        let id = build(&g, case).id();
+        let data = g.snapshot();
+        let node = data.node(id);
+        let kernel = Emulated::kernel(node).ok_or("no kernel for a GPU")?;
+        let inputs = tensors(case)?;
+        let work = self.prepared(case, kernel, node, &inputs)?;
+        let (counter, mut count) = (AtomicU64::new(0), MemoryTransfers::default());
+        let pass = Pass {
+            count: Some(&mut count),
+            ..Pass::new(ORDERS[0], &counter)
+        };
+        self.step(kernel, &work, &inputs, pass)?;
+        Ok(count)
+    }
+
     /// The functions that a case launches; empty where its op has no GPU kernel.
     pub fn functions(&self, case: &Case) -> Result<Vec<Function>, String> {
         let g = Graph::new();
@@ -307,14 +353,13 @@ impl Emulated {
         Ok(launches.map(|l| l.function).collect())
     }
 
-    /// Runs a node in one order of threads. With `in_place`, outputs that may share an input's memory do.
+    /// Runs a node.
     fn step(
         &self,
         kernel: &Kernel,
         work: &Work,
         inputs: &[Tensor],
-        counter: &AtomicU64,
-        (order, in_place): (Order, bool),
+        pass: Pass,
     ) -> Result<Vec<Tensor>, String> {
         let mut outputs = Vec::new();
         let regions = inputs.iter().enumerate();
@@ -326,7 +371,7 @@ impl Emulated {
                 let from = work.from.get(*i);
                 let same = from
                     .is_some_and(|from| from.dims == operand.dims && from.dtype == operand.dtype);
-                in_place && *out == o && same
+                pass.in_place && *out == o && same
             });
             match pair {
                 Some(&(i, _)) => {
@@ -342,7 +387,7 @@ impl Emulated {
                 }
             }
         }
-        self.launch(&work.launches, &at, &to, counter, order)?;
+        self.launch(&work.launches, &at, &to, pass)?;
         Ok(outputs)
     }
 }
@@ -428,7 +473,13 @@ impl Runtime for Emulated {
             let inputs = tensors(case)?;
             // A counter begins at 0 in every session.
             let counter = AtomicU64::new(0);
-            let step = || self.step(kernel, &work, &inputs, &counter, (order, in_place));
+            let step = || {
+                let pass = Pass {
+                    in_place,
+                    ..Pass::new(order, &counter)
+                };
+                self.step(kernel, &work, &inputs, pass)
+            };
             let outputs = step()?;
             let second_run = match case.second_run.is_empty() {
                 true => Vec::new(),

@@ -35,7 +35,27 @@ impl Region {
     }
 }
 
-type Begin = unsafe extern "C" fn();
+/// Requests of warps to a kind of memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transfers {
+    pub requests: u64,
+    /// Sectors of 32 bytes of global memory; passes over the banks of shared memory.
+    pub transfers: u64,
+    /// Transfers of the same bytes if they lay one after the other.
+    pub least: u64,
+}
+
+/// Transfers of launches.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryTransfers {
+    pub global: Transfers,
+    pub shared: Transfers,
+}
+
+type Begin = unsafe extern "C" fn(bool);
+type Count = unsafe extern "C" fn(*mut MemoryTransfers);
 type AddRegion = unsafe extern "C" fn(*const c_char, *mut c_void, usize, bool);
 type Each = extern "C" fn(*const c_char, *mut c_void);
 type End = unsafe extern "C" fn(Each, *mut c_void);
@@ -63,23 +83,28 @@ impl Watcher {
         function.unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Runs kernels that may access these regions alone. The findings are the error.
+    /// Runs kernels that may access these regions alone. The findings are the error. `count` adds up transfers, which
+    /// takes longer.
     pub fn watch(
         &self,
         regions: &[Region],
+        count: Option<&mut MemoryTransfers>,
         run: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
         let _alone = WATCHING.lock().unpoisoned();
         // SAFETY: types and order of the calls are those of `watch.cpp`; the watcher compares addresses and does not
         // follow them; `findings` outlives the call that fills it.
         unsafe {
-            self.function::<Begin>("watch_begin")();
+            self.function::<Begin>("watch_begin")(count.is_some());
             let region = self.function::<AddRegion>("watch_region");
             for r in regions {
                 let name = CString::new(r.name.as_str()).expect("a name without zeros");
                 region(name.as_ptr(), r.address as *mut c_void, r.len, r.written);
             }
             let result = run();
+            if let Some(count) = count {
+                self.function::<Count>("watch_transfers")(count);
+            }
             let mut findings: Vec<String> = Vec::new();
             self.function::<End>("watch_end")(keep, (&raw mut findings).cast());
             match findings.is_empty() {

@@ -6,7 +6,7 @@ use thalweg_device::gpu::{Arg, Launch};
 use thalweg_tensor::DType;
 
 use super::sources::STRIDED_COPY;
-use crate::support::strided_copy::StridedCopy;
+use crate::support::strided_copy::{CopyAxis, StridedCopy};
 
 /// Maximum number of axes of a box in `kernels/strided_copy.cu`, after those with equal strides are merged.
 const MAX_AXES: usize = 12;
@@ -37,6 +37,11 @@ pub(crate) fn strided_copy(
             axes.len()
         )));
     }
+    if let Some(source) = &source
+        && let Some(tile) = Tile::of(&axes)
+    {
+        return move_tiles(dtype, &axes, tile, (source.clone(), from), (target, to));
+    }
     let elements = axes.iter().map(|a| a.len).product();
     let name = if source.is_some() { "Move" } else { "Zero" };
     let mut launch = Launch::over(elements, &STRIDED_COPY, name, &[by_size(dtype)?]);
@@ -50,8 +55,59 @@ pub(crate) fn strided_copy(
     Ok(with_box(launch, &axes))
 }
 
+/// Side of the squares that go through shared memory: `SIDE` of `kernels/strided_copy.cu`.
+const SIDE: usize = 32;
+
+/// Axes of a box whose elements are adjacent for reading, and for writing.
+#[derive(Clone, Copy)]
+struct Tile {
+    reads: usize,
+    writes: usize,
+}
+
+impl Tile {
+    /// The two axes, where they are not the same and long enough to fill sectors of memory.
+    fn of(axes: &[CopyAxis]) -> Option<Tile> {
+        let long = |step: fn(&CopyAxis) -> isize| {
+            let mut axes = axes.iter();
+            axes.position(|a| step(a) == 1 && a.len >= SIDE / 4)
+        };
+        let (reads, writes) = (long(|a| a.from)?, long(|a| a.to)?);
+        (reads != writes).then_some(Tile { reads, writes })
+    }
+}
+
+/// Copies a box by squares, each from an offset in its memory.
+fn move_tiles(
+    dtype: DType,
+    axes: &[CopyAxis],
+    tile: Tile,
+    (source, from): (Arg, usize),
+    (target, to): (Arg, usize),
+) -> Result<Launch, KernelError> {
+    let (reads, writes) = (axes[tile.reads], axes[tile.writes]);
+    let others = axes.iter().enumerate();
+    let others = others.filter(|(i, _)| *i != tile.reads && *i != tile.writes);
+    let others: SmallVec<[CopyAxis; 8]> = others.map(|(_, axis)| *axis).collect();
+    let boxes: usize = others.iter().map(|a| a.len).product();
+    let units = boxes * reads.len.div_ceil(SIDE) * writes.len.div_ceil(SIDE);
+    // A block moves a square at a time.
+    let elements = units * SIDE * SIDE;
+    let mut launch = Launch::over(elements, &STRIDED_COPY, "MoveTiles", &[by_size(dtype)?]);
+    launch = launch.arg(source).arg(target).indices(&[units]);
+    launch = launch.value(from as i64).value(to as i64);
+    // `struct Tile`.
+    let tile = [
+        reads.len as i64,
+        writes.len as i64,
+        reads.to as i64,
+        writes.from as i64,
+    ];
+    Ok(with_box(launch.value(tile), &others))
+}
+
 /// Adds `struct Box` of `kernels/strided_copy.cu` as the last argument.
-fn with_box(launch: Launch, axes: &[crate::support::strided_copy::CopyAxis]) -> Launch {
+fn with_box(launch: Launch, axes: &[CopyAxis]) -> Launch {
     let mut lens = [0; 1 + MAX_AXES];
     let mut steps = [0i64; 2 * MAX_AXES];
     lens[0] = axes.len();

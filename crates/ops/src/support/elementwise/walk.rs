@@ -9,6 +9,9 @@ use super::block::Block;
 /// Rows of fewer elements are computed several at a time: a call for each would take longer than its elements.
 const SHORT_ROW: usize = 64;
 
+/// Dimensions of fewer rows are walked row by row.
+const SHORT_RUN: usize = 4;
+
 /// Iteration over an output and two inputs that are broadcast to it; dimensions with equal strides are merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
@@ -131,14 +134,100 @@ impl Walk {
         }
         room.clear();
         room.resize(rows.len() * inner, input[0]);
-        let starts = RowStarts::new(self, k, rows.start);
-        for (row, at) in room.chunks_exact_mut(inner).zip(starts) {
-            match steps[k] {
-                0 => row.fill(input[at]),
-                _ => row.copy_from_slice(&input[at..][..inner]),
+        let outer = self.lens.len() - 2;
+        let run = Run {
+            inner,
+            inside: steps[k],
+            step: self.steps[outer][k],
+        };
+        if self.lens[outer] < SHORT_RUN {
+            let starts = RowStarts::new(self, k, rows.start);
+            for (row, at) in room.chunks_exact_mut(inner).zip(starts) {
+                run.gather(&input[at..], row);
             }
+            return room;
+        }
+        let mut row = rows.start;
+        while row < rows.end {
+            let left = self.lens[outer] - row % self.lens[outer];
+            let end = rows.end.min(row + left);
+            let out = &mut room[(row - rows.start) * inner..(end - rows.start) * inner];
+            run.gather(&input[self.start(row)[k]..], out);
+            row = end;
         }
         room
+    }
+}
+
+/// Rows along one dimension of an input.
+#[derive(Clone, Copy)]
+struct Run {
+    /// Elements of a row, and the step from one to the next: 0 or 1.
+    inner: usize,
+    inside: usize,
+    /// The step from one row to the next.
+    step: usize,
+}
+
+impl Run {
+    /// Copies rows from an input that begins with the first. Short rows have loops of their own, whose lengths the
+    /// compiler knows.
+    fn gather<T: Copy>(self, input: &[T], out: &mut [T]) {
+        match self.inner {
+            _ if self.step == 0 => self.repeat(input, out),
+            1 => self.rows::<T, 1>(input, out),
+            2 => self.rows::<T, 2>(input, out),
+            3 => self.rows::<T, 3>(input, out),
+            4 => self.rows::<T, 4>(input, out),
+            5 => self.rows::<T, 5>(input, out),
+            6 => self.rows::<T, 6>(input, out),
+            7 => self.rows::<T, 7>(input, out),
+            8 => self.rows::<T, 8>(input, out),
+            inner => {
+                for (i, row) in out.chunks_exact_mut(inner).enumerate() {
+                    self.row(&input[i * self.step..], row);
+                }
+            }
+        }
+    }
+
+    fn row<T: Copy>(self, input: &[T], row: &mut [T]) {
+        match self.inside {
+            0 => row.fill(input[0]),
+            _ => row.copy_from_slice(&input[..row.len()]),
+        }
+    }
+
+    fn rows<T: Copy, const N: usize>(self, input: &[T], out: &mut [T]) {
+        let (rows, _) = out.as_chunks_mut::<N>();
+        match (self.inside, self.step) {
+            (0, 1) => {
+                for (row, item) in rows.iter_mut().zip(input) {
+                    *row = [*item; N];
+                }
+            }
+            (0, step) => {
+                for (row, item) in rows.iter_mut().zip(input.iter().step_by(step)) {
+                    *row = [*item; N];
+                }
+            }
+            (_, step) => {
+                for (i, row) in rows.iter_mut().enumerate() {
+                    row.copy_from_slice(&input[i * step..][..N]);
+                }
+            }
+        }
+    }
+
+    /// The same row again and again: twice as many each time.
+    fn repeat<T: Copy>(self, input: &[T], out: &mut [T]) {
+        self.row(input, &mut out[..self.inner]);
+        let mut done = self.inner;
+        while done < out.len() {
+            let more = done.min(out.len() - done);
+            out.copy_within(..more, done);
+            done += more;
+        }
     }
 }
 
@@ -199,6 +288,9 @@ mod tests {
             (&[1, 4, 1], &[3, 1, 5], &[3, 4, 5]),
             (&[2, 3, 2, 3], &[3, 1, 3], &[2, 3, 2, 3]),
             (&[6, 1], &[6, 2], &[6, 2]),
+            (&[1, 5], &[37, 1], &[37, 5]),
+            (&[3, 9, 1, 2], &[1, 9, 4, 1], &[3, 9, 4, 2]),
+            (&[2, 11, 1], &[2, 1, 12], &[2, 11, 12]),
         ] {
             let walk = Walk::new(a, b, out);
             let (inner, _) = walk.inner();
