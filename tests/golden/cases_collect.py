@@ -137,6 +137,8 @@ def distinct(s):
     s.case("ListDiff", "string_5", x=words, y=text("a", "c"), out_idx=i64)
     s.case("Unique", "f32_none", x=rnd(f32, [0]), out_idx=i32)
     s.case("Unique", "f32_zeros", x=np.array([0, -0.0, 1, np.inf, np.inf], f32), out_idx=i32)
+    far = np.array([-(2**63), 2**63 - 1, 0, -(2**63), 5, 2**63 - 1], i64)
+    s.case("Unique", "i64_far_apart", x=far, out_idx=i32)
     for dims, axis in (([4, 2], [0]), ([2, 5], [1]), ([6], []), ([2, 3, 2], [-1])):
         x = rnd(i32, dims, 0, 1)
         label = f"i32_{dims_label(dims)}_{'_'.join(map(str, axis))}"

@@ -20,7 +20,7 @@ mod ndtri;
 mod polygamma;
 mod polynomial;
 
-pub use bessel::{i0e, i1e};
+pub use bessel::{i0e, i0e_single, i1e, i1e_single};
 pub use bessel_k::{i0, i1, j0, j1, k0, k0e, k1, k1e, y0, y1};
 pub use beta::betainc;
 pub use gamma::{igamma, igamma_slope, igammac};

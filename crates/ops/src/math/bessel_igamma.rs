@@ -8,8 +8,9 @@ use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, binary_op, unary_op};
-use super::scalar_functions::{per_element_in_f64, per_element_in_f64_2};
-use thalweg_cpu::special::{i0e, i1e, igamma, igamma_slope, igammac};
+use super::inlined::{I0e, I0eSingle, I1e, I1eSingle};
+use super::scalar_functions::{by_precision, per_element_in_f64_2};
+use thalweg_cpu::special::{igamma, igamma_slope, igammac};
 
 /// Modified Bessel function of order 0, exponentially scaled.
 pub(crate) static BESSEL_I0E: Op = Op {
@@ -25,7 +26,7 @@ pub(crate) static BESSEL_I0E: Op = Op {
             )]
         }),
     ),
-    kernels: &[cpu(|p| per_element_in_f64(p, i0e)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| by_precision(p, I0e, I0eSingle)).in_place(&[(0, 0)])],
 };
 
 /// Numbers below it count as 0 in the gradient of BesselI1e. The slope differs from 1/2 by as much.
@@ -53,7 +54,7 @@ pub(crate) static BESSEL_I1E: Op = Op {
             smallvec![Some(g.grad() * select(half, slope))]
         }),
     ),
-    kernels: &[cpu(|p| per_element_in_f64(p, i1e)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| by_precision(p, I1e, I1eSingle)).in_place(&[(0, 0)])],
 };
 
 const A_X: &[Arg] = &[arg("a", "T"), arg("x", "T")];

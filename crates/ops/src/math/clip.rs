@@ -1,6 +1,7 @@
 //! Select (TensorFlow 1), ClipByValue.
 
 use smallvec::smallvec;
+use thalweg_cpu::Vectorize;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
@@ -177,21 +178,48 @@ pub(crate) static CLIP_BY_VALUE: Op = Op {
     ],
 };
 
+/// Elements between limits: one limit for all of them, or one each.
+struct Clip<'a, T> {
+    t: &'a [T],
+    low: &'a [T],
+    high: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Number> Vectorize for Clip<'_, T> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let clipped = |x: T, low: T, high: T| {
+            let x = if x > high { high } else { x };
+            if x < low { low } else { x }
+        };
+        if let (&[low], &[high]) = (self.low, self.high) {
+            let items = self.out.iter_mut().zip(self.t);
+            return items.for_each(|(out, &x)| *out = clipped(x, low, high));
+        }
+        let limit = |limits: &[T], i: usize| limits[if limits.len() == 1 { 0 } else { i }];
+        for (i, (out, &x)) in self.out.iter_mut().zip(self.t).enumerate() {
+            *out = clipped(x, limit(self.low, i), limit(self.high, i));
+        }
+    }
+}
+
 fn clip<T: Number>(p: &Prepare<'_>) -> Prepared {
     let n = p.outputs[0].elements();
-    let same = |i: usize| !p.dims(i).is_empty();
-    let (low_each, high_each) = (same(1), same(2));
-    Prepared::new(n * 2, move |cx| {
+    let (low_each, high_each) = (!p.dims(1).is_empty(), !p.dims(2).is_empty());
+    Prepared::new(n, move |cx| {
         let (t, low, high) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.input::<T>(2)?);
-        for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, part| {
-            let at = task * CHUNK;
-            for (i, out) in part.iter_mut().enumerate() {
-                let i = at + i;
-                let low = low[if low_each { i } else { 0 }];
-                let high = high[if high_each { i } else { 0 }];
-                let x = if t[i] > high { high } else { t[i] };
-                *out = if x < low { low } else { x };
-            }
+        let isa = cx.cpu().isa();
+        for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, out| {
+            let part = task * CHUNK..task * CHUNK + out.len();
+            let limits = |each: bool| if each { part.clone() } else { 0..1 };
+            isa.run_over::<T, _>(Clip {
+                t: &t[part.clone()],
+                low: &low[limits(low_each)],
+                high: &high[limits(high_each)],
+                out,
+            });
         });
         Ok(())
     })

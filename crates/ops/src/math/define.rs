@@ -80,28 +80,44 @@ pub(super) const fn gradient_from_result(
 /// Kernel of a function of one float, computed in `f32` or `f64`, in place if the plan allows it; with `complex:`, also
 /// of a complex number, computed in `Complex<f64>`.
 macro_rules! float_kernel {
-    ($f:expr) => {
+    ($f:path) => {{
+        #[derive(Clone, Copy)]
+        struct Inlined;
+        impl<W: thalweg_cpu::number::Wide> $crate::support::elementwise::Function<W, W> for Inlined {
+            #[inline(always)]
+            fn of(self, x: W) -> W {
+                $f(x)
+            }
+        }
         &[cpu(|p| {
-            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::unary::<T>(p, |x| $f(x))),
+            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::unary_of::<T>(p, Inlined)),
                 else Err(thalweg_device::KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0)]), thalweg_device::gpu(crate::gpu::unary).in_place(&[(0, 0)])]
-    };
-    ($f:expr, complex: $c:expr) => {
+    }};
+    ($f:path, complex: $c:expr) => {{
+        #[derive(Clone, Copy)]
+        struct Inlined;
+        impl<W: thalweg_cpu::number::Wide> $crate::support::elementwise::Function<W, W> for Inlined {
+            #[inline(always)]
+            fn of(self, x: W) -> W {
+                $f(x)
+            }
+        }
         &[cpu(|p| {
             $crate::support::elementwise::computed!(p.dtype(0), COMPLEX, T => Ok($crate::support::elementwise::unary::<T>(p, |x: T| $c(x))), else
-            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::unary::<T>(p, |x| $f(x))),
+            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::unary_of::<T>(p, Inlined)),
                 else Err(thalweg_device::KernelError::DType(p.dtype(0)))))
         })
         .in_place(&[(0, 0)]), thalweg_device::gpu(crate::gpu::unary).in_place(&[(0, 0)])]
-    };
+    }};
 }
 
 /// Kernel of a function of two floats, or of two complex numbers; see `float_kernel`.
 macro_rules! float_kernel_2 {
     ($f:expr) => {
         &[cpu(|p| {
-            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::binary::<T>(p, |x, y| $f(x, y))),
+            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::binary::<T>(p, $f)),
                 else Err(thalweg_device::KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0), (1, 0)]), thalweg_device::gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])]
@@ -109,7 +125,7 @@ macro_rules! float_kernel_2 {
     ($f:expr, complex: $c:expr) => {
         &[cpu(|p| {
             $crate::support::elementwise::computed!(p.dtype(0), COMPLEX, T => Ok($crate::support::elementwise::binary::<T>(p, |x: T, y: T| $c(x, y))), else
-            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::binary::<T>(p, |x, y| $f(x, y))),
+            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::binary::<T>(p, $f)),
                 else Err(thalweg_device::KernelError::DType(p.dtype(0)))))
         })
         .in_place(&[(0, 0), (1, 0)]), thalweg_device::gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])]

@@ -34,8 +34,8 @@ const fn predicate(name: &'static str, summary: &'static str) -> OpDef {
 /// Kernel of a predicate that can be computed in `f32` for all narrower floats.
 fn predicate_kernel(
     p: &Prepare<'_>,
-    single: fn(f32) -> bool,
-    double: fn(f64) -> bool,
+    single: impl Fn(f32) -> bool + Copy + Send + Sync + 'static,
+    double: impl Fn(f64) -> bool + Copy + Send + Sync + 'static,
 ) -> Result<Prepared, KernelError> {
     match p.dtype(0) {
         DType::F64 => Ok(convert::<f64, bool>(p, double)),

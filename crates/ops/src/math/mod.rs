@@ -16,6 +16,7 @@ mod complex_functions;
 mod define;
 mod division;
 mod finite;
+mod inlined;
 mod integrals;
 mod no_nan;
 mod pow_exp_log;

@@ -6,7 +6,10 @@ use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 use thalweg_tensor::num_complex::Complex;
 
-use crate::support::elementwise::{binary, unary, unary_with_exceptions};
+use crate::support::elementwise::{
+    Function, binary, unary, unary_in_f64, unary_in_f64_with_exceptions, unary_of,
+    unary_with_exceptions,
+};
 
 /// Estimated nanoseconds of a call.
 const CALL_COST: u64 = 10;
@@ -14,24 +17,34 @@ const CALL_COST: u64 = 10;
 /// Kernel of a function that is a straight line of arithmetic, computed in `f64`.
 pub(super) fn straight_line(
     p: &Prepare<'_>,
-    f: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
+    f: impl Function<f64, f64> + 'static,
 ) -> Result<Prepared, KernelError> {
     match p.dtype(0) {
-        DType::F64 => Ok(unary::<f64>(p, f)),
-        DType::F16 | DType::BF16 | DType::F32 => {
-            Ok(unary::<f32>(p, move |x| f(f64::from(x)) as f32))
-        }
+        DType::F64 => Ok(unary_of::<f64>(p, f)),
+        DType::F16 | DType::BF16 | DType::F32 => Ok(unary_in_f64(p, f)),
         other => Err(KernelError::DType(other)),
+    }
+}
+
+/// As [`straight_line`], with a function of fewer terms for the floats of less precision than `f64`.
+pub(super) fn by_precision(
+    p: &Prepare<'_>,
+    f: impl Function<f64, f64> + 'static,
+    single: impl Function<f64, f64> + 'static,
+) -> Result<Prepared, KernelError> {
+    match p.dtype(0) {
+        DType::F64 => straight_line(p, f),
+        _ => straight_line(p, single),
     }
 }
 
 /// Kernel of a function that is a straight line of arithmetic, computed in `f32`.
 pub(super) fn straight_line_single(
     p: &Prepare<'_>,
-    f: impl Fn(f32) -> f32 + Copy + Send + Sync + 'static,
+    f: impl Function<f32, f32> + 'static,
 ) -> Result<Prepared, KernelError> {
     match p.dtype(0) {
-        DType::F16 | DType::BF16 | DType::F32 => Ok(unary::<f32>(p, f)),
+        DType::F16 | DType::BF16 | DType::F32 => Ok(unary_of::<f32>(p, f)),
         other => Err(KernelError::DType(other)),
     }
 }
@@ -39,7 +52,7 @@ pub(super) fn straight_line_single(
 /// As [`straight_line`], also for complex numbers, in `Complex<f64>`.
 pub(super) fn straight_line_or_complex(
     p: &Prepare<'_>,
-    f: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
+    f: impl Function<f64, f64> + 'static,
     complex: fn(Complex<f64>) -> Complex<f64>,
 ) -> Result<Prepared, KernelError> {
     match p.dtype(0).is_complex() {
@@ -51,7 +64,7 @@ pub(super) fn straight_line_or_complex(
 /// Kernel of a function of angles: a straight line up to [`MAX_ANGLE`], and beyond it `exact`.
 pub(super) fn of_angle(
     p: &Prepare<'_>,
-    f: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
+    f: impl Function<f64, f64> + 'static,
     exact: fn(f64) -> f64,
     complex: fn(Complex<f64>) -> Complex<f64>,
 ) -> Result<Prepared, KernelError> {
@@ -59,12 +72,9 @@ pub(super) fn of_angle(
     let is_beyond = |x: f64| x.abs() > MAX_ANGLE;
     match p.dtype(0) {
         DType::F64 => Ok(unary_with_exceptions::<f64>(p, f, is_beyond, exact)),
-        DType::F16 | DType::BF16 | DType::F32 => Ok(unary_with_exceptions::<f32>(
-            p,
-            move |x| f(f64::from(x)) as f32,
-            move |x| is_beyond(f64::from(x)),
-            move |x| exact(f64::from(x)) as f32,
-        )),
+        DType::F16 | DType::BF16 | DType::F32 => {
+            Ok(unary_in_f64_with_exceptions(p, f, is_beyond, exact))
+        }
         other if other.is_complex() => Ok(complex_per_element(p, complex)),
         other => Err(KernelError::DType(other)),
     }

@@ -10,10 +10,11 @@ use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, binary_op, unary_op};
+use super::inlined::{Erf, Erfc, ErfcForSingle};
 use super::scalar_functions::{
     per_element_in_f64, per_element_in_f64_2, straight_line, straight_line_single,
 };
-use thalweg_cpu::number::{double, single};
+use thalweg_cpu::number::single;
 use thalweg_cpu::special::{digamma, ndtri, polygamma, zeta};
 
 /// `grad * factor * exp(sign * x^2)`.
@@ -35,7 +36,7 @@ pub(crate) static ERF: Op = Op {
     ),
     kernels: &[
         cpu(|p| match p.dtype(0) {
-            DType::F64 => straight_line(p, double::erf),
+            DType::F64 => straight_line(p, Erf),
             _ => straight_line_single(p, single::erf),
         })
         .in_place(&[(0, 0)]),
@@ -60,8 +61,8 @@ pub(crate) static ERFC: Op = Op {
     ),
     kernels: &[
         cpu(|p| match p.dtype(0) {
-            DType::F64 => straight_line(p, double::erfc),
-            _ => straight_line(p, double::erfc_for_single),
+            DType::F64 => straight_line(p, Erfc),
+            _ => straight_line(p, ErfcForSingle),
         })
         .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),

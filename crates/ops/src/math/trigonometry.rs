@@ -9,6 +9,7 @@ use thalweg_graph::{GradCx, OpDef, Output};
 use super::broadcast::sum_to;
 use super::complex_functions;
 use super::define::{FLOAT, FLOAT_OR_COMPLEX, binary_op, unary_op};
+use super::inlined::{Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Sin, Sinh, Tan};
 use super::scalar_functions::{of_angle, straight_line_2, straight_line_or_complex};
 use crate::support::gradient_nodes::conj;
 
@@ -35,7 +36,7 @@ pub(crate) static SIN: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Cos"))]),
     ),
     kernels: &[
-        cpu(|p| of_angle(p, double::sin, f64::sin, |x| x.sin())).in_place(&[(0, 0)]),
+        cpu(|p| of_angle(p, Sin, f64::sin, |x| x.sin())).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -49,7 +50,7 @@ pub(crate) static COS: Op = Op {
         Gradient::Rule(|g| smallvec![Some(-(g.grad() * node_of_input(g, "Sin")))]),
     ),
     kernels: &[
-        cpu(|p| of_angle(p, double::cos, f64::cos, |x| x.cos())).in_place(&[(0, 0)]),
+        cpu(|p| of_angle(p, Cos, f64::cos, |x| x.cos())).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -66,7 +67,7 @@ pub(crate) static TAN: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| of_angle(p, double::tan, f64::tan, complex_functions::tan)).in_place(&[(0, 0)]),
+        cpu(|p| of_angle(p, Tan, f64::tan, complex_functions::tan)).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -84,8 +85,7 @@ pub(crate) static ASIN: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| straight_line_or_complex(p, double::asin, complex_functions::asin))
-            .in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, Asin, complex_functions::asin)).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -103,8 +103,7 @@ pub(crate) static ACOS: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| straight_line_or_complex(p, double::acos, complex_functions::acos))
-            .in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, Acos, complex_functions::acos)).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -118,8 +117,7 @@ pub(crate) static ATAN: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() / (node_of_input(g, "Square") + 1.0))]),
     ),
     kernels: &[
-        cpu(|p| straight_line_or_complex(p, double::atan, complex_functions::atan))
-            .in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, Atan, complex_functions::atan)).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -157,7 +155,7 @@ pub(crate) static SINH: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Cosh"))]),
     ),
     kernels: &[
-        cpu(|p| straight_line_or_complex(p, double::sinh, |x| x.sinh())).in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, Sinh, |x| x.sinh())).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -171,7 +169,7 @@ pub(crate) static COSH: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Sinh"))]),
     ),
     kernels: &[
-        cpu(|p| straight_line_or_complex(p, double::cosh, |x| x.cosh())).in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, Cosh, |x| x.cosh())).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -185,8 +183,7 @@ pub(crate) static ASINH: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() / node("Cosh", conj(g.output(0))))]),
     ),
     kernels: &[
-        cpu(|p| straight_line_or_complex(p, double::asinh, complex_functions::asinh))
-            .in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, Asinh, complex_functions::asinh)).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -200,7 +197,7 @@ pub(crate) static ACOSH: Op = Op {
         Gradient::Rule(|g| smallvec![Some(g.grad() / node("Sinh", conj(g.output(0))))]),
     ),
     kernels: &[
-        cpu(|p| straight_line_or_complex(p, double::acosh, |x| x.acosh())).in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, Acosh, |x| x.acosh())).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -218,8 +215,7 @@ pub(crate) static ATANH: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| straight_line_or_complex(p, double::atanh, complex_functions::atanh))
-            .in_place(&[(0, 0)]),
+        cpu(|p| straight_line_or_complex(p, Atanh, complex_functions::atanh)).in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };

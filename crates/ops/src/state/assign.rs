@@ -9,9 +9,12 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::var_handle::expect_dtype;
+use crate::support::elementwise::CHUNK;
+use crate::support::join_rows::{JoinRows, join_each};
 use crate::support::numbered_elements::OPAQUE;
 use crate::support::tensors::bytes_mut;
 use thalweg_cpu::number::Arithmetic;
+use thalweg_cpu::parallel::for_chunks;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let variable = expect_dtype(cx, "dtype")?;
@@ -127,7 +130,7 @@ pub(crate) static ASSIGN_ADD: Op = Op {
     },
     kernels: &[
         cpu(
-            |p| dispatch!(p.dtype(1), ALL_NUMBERS, T => Ok(accumulate(p, T::add)), else Err(KernelError::DType(p.dtype(1)))),
+            |p| dispatch!(p.dtype(1), ALL_NUMBERS, T => Ok(accumulate::<T>(p, |to, from| join_each(to, from, T::add))), else Err(KernelError::DType(p.dtype(1)))),
         ),
         gpu(|p| crate::gpu::assign_by(p, "AddV2")),
     ],
@@ -147,13 +150,13 @@ pub(crate) static ASSIGN_SUB: Op = Op {
     },
     kernels: &[
         cpu(
-            |p| dispatch!(p.dtype(1), ALL_NUMBERS, T => Ok(accumulate(p, T::sub)), else Err(KernelError::DType(p.dtype(1)))),
+            |p| dispatch!(p.dtype(1), ALL_NUMBERS, T => Ok(accumulate::<T>(p, |to, from| join_each(to, from, T::sub))), else Err(KernelError::DType(p.dtype(1)))),
         ),
         gpu(|p| crate::gpu::assign_by(p, "Sub")),
     ],
 };
 
-fn accumulate<T: Arithmetic>(p: &Prepare<'_>, f: fn(T, T) -> T) -> Prepared {
+fn accumulate<T: Arithmetic>(p: &Prepare<'_>, join: JoinRows<T>) -> Prepared {
     Prepared::new(p.inputs[1].elements(), move |cx: &KernelCx<'_>| {
         let value = cx.input::<T>(1)?;
         cx.update::<T, 1>([0], |[variable]| {
@@ -164,9 +167,9 @@ fn accumulate<T: Arithmetic>(p: &Prepare<'_>, f: fn(T, T) -> T) -> Prepared {
                     variable.len()
                 )));
             }
-            for (v, &x) in variable.iter_mut().zip(value) {
-                *v = f(*v, x);
-            }
+            for_chunks(cx.pool(), variable, CHUNK, &|task, part| {
+                join(part, &value[task * CHUNK..][..part.len()]);
+            });
             Ok(())
         })
     })

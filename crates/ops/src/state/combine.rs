@@ -1,13 +1,11 @@
-//! Functions that combine an element of a variable with an update.
+//! Functions that combine rows of a variable with updates.
 
 use thalweg_device::KernelError;
 use thalweg_tensor::{DType, Element, dispatch};
 
 use crate::math::IntegerDivide;
+use crate::support::join_rows::{JoinRows, join_each};
 use thalweg_cpu::number::{Arithmetic, Float};
-
-/// Function from an element and its update to the new element.
-pub(super) type CombineFn<T> = fn(T, T) -> T;
 
 /// A combining function, independent of the dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +23,7 @@ pub(super) enum UpdateKind {
 pub(super) trait CombineVisitor {
     type Out;
     /// If `divides`, updates must not be zero.
-    fn visit<T: Element>(self, combine: CombineFn<T>, divides: bool) -> Self::Out;
+    fn visit<T: Element>(self, combine: JoinRows<T>, divides: bool) -> Self::Out;
 }
 
 impl UpdateKind {
@@ -40,13 +38,14 @@ impl UpdateKind {
     ) -> Result<W::Out, KernelError> {
         match self {
             UpdateKind::Update => {
-                dispatch!(dtype, PLAIN, T => Ok(then.visit::<T>(|_, x| x, false)), else
+                dispatch!(dtype, PLAIN, T => Ok(then.visit::<T>(|to, from| join_each(to, from, |_, x| x), false)), else
                 Err(KernelError::DType(dtype)))
             }
             UpdateKind::Div => dispatch!(dtype, FLOATS, T => {
-                Ok(then.visit::<T>(|v, x| T::narrow(v.widen() / x.widen()), false))
-            }, else dispatch!(dtype, INTS, T => Ok(then.visit::<T>(T::quotient, true)), else
-            dispatch!(dtype, COMPLEX, T => Ok(then.visit::<T>(|v, x| v / x, false)), else
+                let divide: JoinRows<T> = |to, from| join_each(to, from, |v, x| T::narrow(v.widen() / x.widen()));
+                Ok(then.visit::<T>(divide, false))
+            }, else dispatch!(dtype, INTS, T => Ok(then.visit::<T>(|to, from| join_each(to, from, T::quotient), true)), else
+            dispatch!(dtype, COMPLEX, T => Ok(then.visit::<T>(|to, from| join_each(to, from, |v, x| v / x), false)), else
                 Err(KernelError::DType(dtype))))),
             UpdateKind::Add | UpdateKind::Sub | UpdateKind::Mul => {
                 dispatch!(dtype, ALL_NUMBERS, T => Ok(then.visit::<T>(self.combine::<T>(), false)), else
@@ -54,21 +53,23 @@ impl UpdateKind {
             }
             // Like `std::min` and `std::max`, which keep the first operand if one is NaN.
             UpdateKind::Min => dispatch!(dtype, NUMBERS, T => {
-                Ok(then.visit::<T>(|v, x| if x < v { x } else { v }, false))
+                let least: JoinRows<T> = |to, from| join_each(to, from, |v, x| if x < v { x } else { v });
+                Ok(then.visit::<T>(least, false))
             }, else Err(KernelError::DType(dtype))),
             UpdateKind::Max => dispatch!(dtype, NUMBERS, T => {
-                Ok(then.visit::<T>(|v, x| if v < x { x } else { v }, false))
+                let largest: JoinRows<T> = |to, from| join_each(to, from, |v, x| if v < x { x } else { v });
+                Ok(then.visit::<T>(largest, false))
             }, else Err(KernelError::DType(dtype))),
         }
     }
 
     /// The function of an operation that complex numbers have too.
-    fn combine<T: Arithmetic>(self) -> CombineFn<T> {
+    fn combine<T: Arithmetic>(self) -> JoinRows<T> {
         match self {
-            UpdateKind::Add => T::add,
-            UpdateKind::Sub => T::sub,
-            UpdateKind::Mul => T::mul,
-            _ => |_, x| x,
+            UpdateKind::Add => |to, from| join_each(to, from, T::add),
+            UpdateKind::Sub => |to, from| join_each(to, from, T::sub),
+            UpdateKind::Mul => |to, from| join_each(to, from, T::mul),
+            _ => |to, from| join_each(to, from, |_, x| x),
         }
     }
 }

@@ -7,8 +7,9 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
-use super::combine::{CombineFn, CombineVisitor, UpdateKind};
+use super::combine::{CombineVisitor, UpdateKind};
 use super::row_indices::{RowIndices, value_dims};
+use crate::support::join_rows::{JoinRows, join_one};
 
 /// The updates must have a row for each index, or be a scalar. On a reference, the output is the reference.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -53,7 +54,7 @@ struct ScatterRows<'a, 'b>(&'a Prepare<'b>);
 impl CombineVisitor for ScatterRows<'_, '_> {
     type Out = Prepared;
 
-    fn visit<T: Element>(self, combine: CombineFn<T>, divides: bool) -> Prepared {
+    fn visit<T: Element>(self, combine: JoinRows<T>, divides: bool) -> Prepared {
         let p = self.0;
         let indices = RowIndices::of(p, 1);
         let count = p.inputs.get(1).map_or(0, |i| i.elements());
@@ -86,12 +87,8 @@ impl CombineVisitor for ScatterRows<'_, '_> {
                     let start = indices.checked(i, at, rows)? * width;
                     let row = &mut variable[start..start + width];
                     match one_for_all {
-                        true => row.iter_mut().for_each(|v| *v = combine(*v, updates[0])),
-                        false => {
-                            for (v, &x) in row.iter_mut().zip(&updates[i * width..]) {
-                                *v = combine(*v, x);
-                            }
-                        }
+                        true => join_one(row, updates[0], combine),
+                        false => combine(row, &updates[i * width..][..width]),
                     }
                     Ok(())
                 })

@@ -7,9 +7,10 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
-use super::combine::{CombineFn, CombineVisitor, UpdateKind};
+use super::combine::{CombineVisitor, UpdateKind};
 use super::row_indices::{RowIndices, value_dims};
 use super::string_slices;
+use crate::support::join_rows::JoinRows;
 
 /// Number of dimensions that an index addresses, and the remaining dimensions.
 pub(super) type IndexSplit = (usize, Vec<Option<usize>>);
@@ -81,7 +82,7 @@ struct ScatterSlices<'a, 'b>(&'a Prepare<'b>);
 impl CombineVisitor for ScatterSlices<'_, '_> {
     type Out = Prepared;
 
-    fn visit<T: Element>(self, combine: CombineFn<T>, _: bool) -> Prepared {
+    fn visit<T: Element>(self, combine: JoinRows<T>, _: bool) -> Prepared {
         let p = self.0;
         let indices = RowIndices::of(p, 1);
         let depth = p.dims(1).last().copied().unwrap_or(0);
@@ -114,9 +115,7 @@ impl CombineVisitor for ScatterSlices<'_, '_> {
                 }
                 let mut apply = |slice: usize, start: usize| {
                     let own = &updates[slice * width..(slice + 1) * width];
-                    for (v, &x) in variable[start * width..].iter_mut().zip(own) {
-                        *v = combine(*v, x);
-                    }
+                    combine(&mut variable[start * width..][..width], own);
                 };
                 if depth == 0 {
                     (0..count).for_each(|slice| apply(slice, 0));

@@ -10,6 +10,7 @@ pub(crate) mod elementwise;
 pub(crate) mod epilogue;
 pub(crate) mod gradient_nodes;
 pub(crate) mod inner_nodes;
+pub(crate) mod join_rows;
 pub(crate) mod number_bounds;
 pub(crate) mod numbered_elements;
 pub(crate) mod padding;

@@ -103,6 +103,22 @@ pub fn erf(x: f32) -> f32 {
     }
 }
 
+/// The integer towards zero, as `x as i32` has it: the nearest one where it is out of range, and 0 of a NaN. Loops of `as`
+/// are not vectorised.
+#[inline(always)]
+pub fn to_i32(x: f32) -> i32 {
+    // The least and the largest `f32` that are in range.
+    let inside = within(x, -2_147_483_648.0, 2_147_483_520.0);
+    let inside = if x.is_nan() { 0.0 } else { inside };
+    // SAFETY: it is a number in the range of an `i32`.
+    let found = unsafe { inside.to_int_unchecked::<i32>() };
+    if x >= 2_147_483_648.0 {
+        i32::MAX
+    } else {
+        found
+    }
+}
+
 /// The natural logarithm of a positive number that is neither infinite nor below the normal ones.
 #[inline(always)]
 pub fn ln_normal(x: f32) -> f32 {

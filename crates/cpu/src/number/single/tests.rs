@@ -91,3 +91,17 @@ fn the_error_function_is_within_five_ulps() {
     assert_eq!((erf(9.0), erf(f32::NEG_INFINITY)), (1.0, -1.0));
     assert!(erf(f32::NAN).is_nan());
 }
+
+#[test]
+fn integers_are_those_of_a_cast() {
+    let bounds = [
+        2_147_483_648.0f32,
+        2_147_483_520.0,
+        -2_147_483_648.0,
+        -2_147_483_904.0,
+    ];
+    let near = bounds.iter().flat_map(|x| [x.next_down(), *x, x.next_up()]);
+    for x in floats().chain(near) {
+        assert_eq!(to_i32(x), x as i32, "{x}");
+    }
+}

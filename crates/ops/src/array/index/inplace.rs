@@ -6,6 +6,8 @@ use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
+use crate::support::join_rows::{JoinRows, join_each};
+
 /// Checks that there is a row for each index, of the shape of those of `x`.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let rows = cx.ranked(1, 1)?.dim(0);
@@ -31,8 +33,8 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Sets rows of a copy of input 0 to `f` of theirs and of those of input 2. As in TensorFlow, indices wrap around.
-fn rows<T: Element>(cx: &TensorCx<'_>, f: fn(T, T) -> T) -> Result<Vec<Tensor>, KernelError> {
+/// Joins rows of a copy of input 0 with those of input 2. As in TensorFlow, indices wrap around.
+fn rows<T: Element>(cx: &TensorCx<'_>, join: JoinRows<T>) -> Result<Vec<Tensor>, KernelError> {
     let (mut y, indices, v) = (cx.tensor(0)?.clone(), cx.ints(1)?, cx.slice::<T>(2)?);
     let count = y.dims().first().copied().unwrap_or(0);
     let size = y.len().checked_div(count).unwrap_or(0);
@@ -42,10 +44,8 @@ fn rows<T: Element>(cx: &TensorCx<'_>, f: fn(T, T) -> T) -> Result<Vec<Tensor>, 
     let (to, mut stop) = (y.as_mut_slice::<T>()?, cx.stop_check());
     for (&i, v) in indices.iter().zip(v.chunks_exact(size)) {
         let row = i.rem_euclid(count as i64) as usize;
-        for (to, &v) in to[row * size..][..size].iter_mut().zip(v) {
-            stop.tick()?;
-            *to = f(*to, v);
-        }
+        stop.tick()?;
+        join(&mut to[row * size..][..size], v);
     }
     Ok(vec![y])
 }
@@ -74,7 +74,7 @@ pub(crate) static UPDATE: Op = Op {
     ),
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(0)?.dtype();
-        dispatch!(dtype, PLAIN, T => rows::<T>(cx, |_, v| v), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, PLAIN, T => rows::<T>(cx, <[T]>::copy_from_slice), else Err(KernelError::DType(dtype)))
     })],
 };
 
@@ -87,7 +87,7 @@ pub(crate) static ADD: Op = Op {
     ),
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(0)?.dtype();
-        dispatch!(dtype, ALL_NUMBERS, T => rows::<T>(cx, Arithmetic::add), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, ALL_NUMBERS, T => rows::<T>(cx, |to, from| join_each(to, from, T::add)), else Err(KernelError::DType(dtype)))
     })],
 };
 
@@ -100,6 +100,6 @@ pub(crate) static SUB: Op = Op {
     ),
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.tensor(0)?.dtype();
-        dispatch!(dtype, ALL_NUMBERS, T => rows::<T>(cx, Arithmetic::sub), else Err(KernelError::DType(dtype)))
+        dispatch!(dtype, ALL_NUMBERS, T => rows::<T>(cx, |to, from| join_each(to, from, T::sub)), else Err(KernelError::DType(dtype)))
     })],
 };

@@ -14,6 +14,7 @@ use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 use super::index_nd::{INDICES, POLICY, SliceIndexer, expect_slices, with_policy};
 use crate::gpu::IndexedRows;
 use crate::support::gradient_nodes::shape_of;
+use crate::support::join_rows::{JoinRows, join_each};
 use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, ints_per_dim, invalid_value};
 use crate::support::tensors::AccountedVec;
@@ -66,10 +67,10 @@ pub(crate) static SCATTER_ND: Op = Op {
         cpu(|p| {
             with_i64_indices(p, &[0], &|p| {
                 if p.dtype(1) == DType::Bool {
-                    return scatter_nd::<bool>(p, |a, b| a | b);
+                    return scatter_nd::<bool>(p, |to, from| join_each(to, from, |a, b| a | b));
                 }
                 widened_ints(p, &[1], &[0], &|p| {
-                    dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64 C128], T => scatter_nd::<T>(p, T::add), else
+                    dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64 C128], T => scatter_nd::<T>(p, |to, from| join_each(to, from, T::add)), else
                         Err(KernelError::DType(p.dtype(1))))
                 })
             })
@@ -114,7 +115,7 @@ fn scatter_strings(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![scattered.finish()?])
 }
 
-fn scatter_nd<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
+fn scatter_nd<T: Element>(p: &Prepare<'_>, join: JoinRows<T>) -> Result<Prepared, KernelError> {
     let slices = SliceIndexer::new(p.dims(0), p.output_dims(0), 0, &p.node.attrs)?;
     let count = slices.count(p.dims(0));
     let elements = p.outputs[0]
@@ -134,14 +135,11 @@ fn update<T: Element>(
     indices: &[i64],
     updates: &[T],
     out: &mut [T],
-    join: fn(T, T) -> T,
+    join: JoinRows<T>,
 ) -> Result<(), KernelError> {
     let inner = slices.inner;
     slices.each(indices, count, |row, at| {
-        let updates = &updates[row * inner..][..inner];
-        for (out, &update) in out[at..][..inner].iter_mut().zip(updates) {
-            *out = join(*out, update);
-        }
+        join(&mut out[at..][..inner], &updates[row * inner..][..inner]);
     })
 }
 
@@ -200,7 +198,7 @@ const ALL_NUMBERS: &[AttrDef] = &[
     POLICY,
 ];
 
-fn updated<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
+fn updated<T: Element>(p: &Prepare<'_>, join: JoinRows<T>) -> Result<Prepared, KernelError> {
     let slices = SliceIndexer::new(p.dims(1), p.dims(0), 1, &p.node.attrs)?;
     let count = slices.count(p.dims(1));
     let elements = p.outputs[0]
@@ -241,7 +239,7 @@ macro_rules! joining {
             cpu(|p| {
                 with_i64_indices(p, &[1], &|p| {
                     widened_ints(p, &[0, 2], &[0], &|p| {
-                    dispatch!(p.dtype(0), $list, T => updated::<T>(p, $join), else
+                    dispatch!(p.dtype(0), $list, T => updated::<T>(p, |to, from| join_each(to, from, $join)), else
                             Err(KernelError::DType(p.dtype(0))))
                     })
                 })
@@ -275,7 +273,7 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
         cpu(|p| {
             with_i64_indices(p, &[1], &|p| {
                 as_uints(p, &[0, 2], &[0], &|p| {
-                    dispatch!(p.dtype(0), SIZES, T => updated::<T>(p, |_, update| update), else
+                    dispatch!(p.dtype(0), SIZES, T => updated::<T>(p, <[T]>::copy_from_slice), else
                 Err(KernelError::DType(p.dtype(0))))
                 })
             })

@@ -1,6 +1,8 @@
 //! MatrixDiag, MatrixDiagPart, MatrixSetDiag, each in three versions.
 
+use bytemuck::Pod;
 use smallvec::smallvec;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, InputGradients, arg, arg_of, str_attr, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
@@ -9,7 +11,9 @@ use thalweg_tensor::{DType, Shape};
 
 use super::band::Band;
 use super::index_map::{ElementSource, index_map};
+use crate::support::elementwise::CHUNK;
 use crate::support::gradient_nodes::int_scalar;
+use crate::support::raw_elements::{by_size, input_as, output_as};
 use crate::support::shape_inputs::{checked_shape, invalid_value, kernel_error, scalar_int};
 
 const ANY: AttrDef = type_attr("T", DType::PLAIN);
@@ -209,15 +213,40 @@ fn set_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 fn set(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let band = band_of(p, 2)?;
     let size = matrix(p.dims(0))?;
+    let (dtype, n) = (p.dtype(0), p.outputs[0].elements());
+    by_size!(dtype, T => Ok(set_kernel::<T>(n, dtype, band, size)))
+}
+
+/// Copies matrices row by row, and then the elements of each row that are on the diagonals.
+fn set_kernel<T: Pod + Send + Sync>(
+    n: usize,
+    dtype: DType,
+    band: Band,
+    size: [i64; 2],
+) -> Prepared {
     let width = band.longest(size[0], size[1]);
-    let (each, columns) = ((size[0] * size[1]).max(1) as usize, size[1].max(1) as usize);
-    let rows_of = (band.count() * width) as usize;
-    index_map(p, &[0, 1], move |i| {
-        let (matrix, at) = (i / each, i % each);
-        match band.place((at / columns) as i64, (at % columns) as i64, size, width) {
-            Some(place) => ElementSource::From(1, matrix * rows_of + place),
-            None => ElementSource::From(0, i),
-        }
+    let (rows, columns) = (size[0].max(1) as usize, size[1].max(1) as usize);
+    let of_matrix = (band.count() * width) as usize;
+    let each = (CHUNK / columns).max(1);
+    Prepared::new(n, move |cx| {
+        let (from, diagonals) = (input_as::<T>(cx, 0)?, input_as::<T>(cx, 1)?);
+        // SAFETY: only elements of inputs of the same dtype are written to it.
+        let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
+        for_chunks(cx.pool(), out, each * columns, &|task, part| {
+            let first = task * each;
+            part.copy_from_slice(&from[first * columns..][..part.len()]);
+            for (i, part) in part.chunks_exact_mut(columns).enumerate() {
+                let (matrix, row) = ((first + i) / rows, ((first + i) % rows) as i64);
+                let begin = (row + band.low).clamp(0, size[1]);
+                let end = (row + band.high + 1).clamp(begin, size[1]);
+                for column in begin..end {
+                    if let Some(place) = band.place(row, column, size, width) {
+                        part[column as usize] = diagonals[matrix * of_matrix + place];
+                    }
+                }
+            }
+        });
+        Ok(())
     })
 }
 

@@ -73,12 +73,58 @@ impl<'a> Keys<'a> {
     }
 }
 
+/// Keys in a range that is no longer than this many times their number have a table of their own.
+const TABLE_LENGTH: usize = 4;
+
+/// Numbers of the keys in a short range, by their distance from the least.
+struct RangeNumbers {
+    least: u64,
+    /// [`NO_NUMBER`] for keys that have not been seen.
+    numbers: AccountedVec<usize>,
+}
+
+const NO_NUMBER: usize = usize::MAX;
+
+impl RangeNumbers {
+    /// A table for these keys; `None` if they are too far apart, or one is missing.
+    fn of(keys: &[Option<u64>], memory: &Arc<Memory>) -> Result<Option<RangeNumbers>, KernelError> {
+        if keys.iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        // Keys of negative numbers are those of their two's complement.
+        let signed = || keys.iter().flatten().map(|&key| key as i64);
+        let (Some(least), Some(most)) = (signed().min(), signed().max()) else {
+            return Ok(None);
+        };
+        let most_apart = (TABLE_LENGTH * keys.len()) as u64;
+        let apart = most.wrapping_sub(least) as u64;
+        if apart >= most_apart {
+            return Ok(None);
+        }
+        Ok(Some(RangeNumbers {
+            least: least as u64,
+            numbers: AccountedVec::filled(apart as usize + 1, NO_NUMBER, memory)?,
+        }))
+    }
+
+    /// The number of a key, which is `next` if it is new.
+    fn number(&mut self, key: u64, next: usize) -> usize {
+        let number = &mut self.numbers[key.wrapping_sub(self.least) as usize];
+        if *number == NO_NUMBER {
+            *number = next;
+        }
+        *number
+    }
+}
+
 /// Numbers of slices, in the order of their first.
 enum SliceNumbers {
+    /// Of slices of one element, whose keys are close together.
+    Range(RangeNumbers),
     /// Of slices of one element, by its key.
-    OfElements(AccountedMap<u64, usize>),
+    Elements(AccountedMap<u64, usize>),
     /// By the keys of their elements.
-    OfSlices(AccountedMap<Vec<u64>, usize>),
+    Slices(AccountedMap<Vec<u64>, usize>),
 }
 
 /// The number of a slice, which is `next` if it is new, or if it has a NaN.
@@ -188,8 +234,11 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         rows.flat_map(move |at| &keys[at..at + inner]).copied()
     };
     let mut seen = match rows_in * inner {
-        1 => SliceNumbers::OfElements(AccountedMap::new(memory)),
-        _ => SliceNumbers::OfSlices(AccountedMap::new(memory)),
+        1 => match RangeNumbers::of(keys, memory)? {
+            Some(range) => SliceNumbers::Range(range),
+            None => SliceNumbers::Elements(AccountedMap::new(memory)),
+        },
+        _ => SliceNumbers::Slices(AccountedMap::new(memory)),
     };
     // The axis of a tensor without elements may be long.
     let mut found = AccountedVec::filled(len, 0, memory)?;
@@ -201,11 +250,14 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     for (i, found) in found.iter_mut().enumerate() {
         stop.tick()?;
         let place = match &mut seen {
-            SliceNumbers::OfElements(known) => match keys[i] {
+            SliceNumbers::Range(range) => {
+                keys[i].map_or(distinct, |key| range.number(key, distinct))
+            }
+            SliceNumbers::Elements(known) => match keys[i] {
                 Some(key) => known.or_insert(key, distinct, 0)?,
                 None => distinct,
             },
-            SliceNumbers::OfSlices(known) => slice_number(known, slice(i), distinct)?,
+            SliceNumbers::Slices(known) => slice_number(known, slice(i), distinct)?,
         };
         if place == distinct {
             first[place] = i;

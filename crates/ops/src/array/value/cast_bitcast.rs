@@ -3,6 +3,7 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 use smallvec::smallvec;
+use thalweg_cpu::number::single;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::OpDef;
@@ -66,10 +67,17 @@ fn to(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }
     Ok(match (from, to) {
         (DType::F32, DType::F64) => convert::<f32, f64>(p, f64::from),
-        (DType::F32, DType::I32) => convert::<f32, i32>(p, |x| x as i32),
+        (DType::F32, DType::I32) => convert::<f32, i32>(p, single::to_i32),
+        // Beyond an i32 it is beyond a u8.
+        (DType::F32, DType::U8) => convert::<f32, u8>(p, |x| single::to_i32(x).clamp(0, 255) as u8),
+        (DType::F16 | DType::BF16 | DType::F32, DType::Bool) => {
+            convert::<f32, bool>(p, |x| x != 0.0)
+        }
         (DType::F32, DType::I64) => convert::<f32, i64>(p, |x| x as i64),
-        (DType::F32, DType::F16) => convert::<f32, f16>(p, |x| f16::from_f64(x.into())),
-        (DType::F32, DType::BF16) => convert::<f32, bf16>(p, |x| bf16::from_f64(x.into())),
+        (DType::F32, DType::F16 | DType::BF16) => {
+            let rounding = f32::conversion(to).ok_or(KernelError::DType(to))?;
+            by_way_of::<f32>(p, move |from, to| rounding.narrow(from, to))
+        }
         (DType::F16 | DType::BF16, DType::F32) => convert::<f32, f32>(p, |x| x),
         // The values fit an i32, which processors convert in one instruction.
         (DType::U8 | DType::Bool, DType::F32) => convert::<u64, f32>(p, |x| x as i32 as f32),
@@ -117,7 +125,10 @@ fn to_all<W: Copy + Into<Scalar>, B: Pod>(from: &[W], to: &mut [u8], f: impl Fn(
 }
 
 /// Kernel that widens a block of elements at a time, and writes it to the output with `narrow`.
-fn by_way_of<W: Compute>(p: &Prepare<'_>, narrow: fn(&[W], &mut [u8])) -> Prepared {
+fn by_way_of<W: Compute>(
+    p: &Prepare<'_>,
+    narrow: impl Fn(&[W], &mut [u8]) + Send + Sync + 'static,
+) -> Prepared {
     let (conversion, size) = (W::conversion(p.dtype(0)), p.outputs[0].dtype.size());
     Prepared::new(p.outputs[0].elements(), move |cx| {
         let out = cx.output_bytes(0)?;

@@ -34,6 +34,31 @@ pub(super) trait BinarySame<T>: Binary<T, T> {
 /// A function of elements.
 pub(super) struct Each<F>(pub(super) F);
 
+/// A function that a loop calls. The compiler inlines a closure, and a function that is passed as a value, only if it is
+/// short; a long one stays a call for each element. A type of its own, whose method is always inlined, has the vector
+/// instructions of the loop.
+pub(crate) trait Function<A, B>: Copy + Send + Sync {
+    fn of(self, a: A) -> B;
+}
+
+impl<A, B, F: Fn(A) -> B + Copy + Send + Sync> Function<A, B> for F {
+    #[inline(always)]
+    fn of(self, a: A) -> B {
+        self(a)
+    }
+}
+
+/// A function of `f64`, for `f32`.
+#[derive(Clone, Copy)]
+pub(super) struct InF64<F>(pub(super) F);
+
+impl<F: Function<f64, f64>> Function<f32, f32> for InF64<F> {
+    #[inline(always)]
+    fn of(self, a: f32) -> f32 {
+        self.0.of(f64::from(a)) as f32
+    }
+}
+
 /// A function of elements, and another one for exceptions.
 pub(super) struct EachWithExceptions<F, G, H> {
     pub(super) f: F,
@@ -43,7 +68,7 @@ pub(super) struct EachWithExceptions<F, G, H> {
 
 impl<T: Element, F, G, H> Unary<T, T> for EachWithExceptions<F, G, H>
 where
-    F: Fn(T) -> T + Copy + Send + Sync,
+    F: Function<T, T>,
     G: Fn(T) -> bool + Copy + Send + Sync,
     H: Fn(T) -> T + Copy + Send + Sync,
 {
@@ -61,7 +86,7 @@ where
 
 impl<T: Element, F, G, H> UnarySame<T> for EachWithExceptions<F, G, H>
 where
-    F: Fn(T) -> T + Copy + Send + Sync,
+    F: Function<T, T>,
     G: Fn(T) -> bool + Copy + Send + Sync,
     H: Fn(T) -> T + Copy + Send + Sync,
 {
@@ -98,13 +123,13 @@ fn by_blocks_of_two<T: Element, const FIRST: bool>(
     }
 }
 
-impl<A: Element, B: Element, F: Fn(A) -> B + Copy + Send + Sync> Unary<A, B> for Each<F> {
+impl<A: Element, B: Element, F: Function<A, B>> Unary<A, B> for Each<F> {
     fn run(&self, isa: Isa, a: &[A], out: &mut [B]) {
         isa.run_over::<A, _>(Map(a, out, self.0));
     }
 }
 
-impl<T: Element, F: Fn(T) -> T + Copy + Send + Sync> UnarySame<T> for Each<F> {
+impl<T: Element, F: Function<T, T>> UnarySame<T> for Each<F> {
     fn in_place(&self, isa: Isa, all: &mut [T]) {
         if const { is_vector::<T>() } {
             isa.run(MapSame(all, self.0));
@@ -141,12 +166,12 @@ impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync> BinarySame<T> for Each<F
 /// `out[i] = f(a[i])`.
 pub(super) struct Map<'a, A, B, F>(pub(super) &'a [A], pub(super) &'a mut [B], pub(super) F);
 
-impl<A: Copy, B, F: Fn(A) -> B> Vectorize for Map<'_, A, B, F> {
+impl<A: Copy, B, F: Function<A, B>> Vectorize for Map<'_, A, B, F> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
         for (out, &a) in self.1.iter_mut().zip(self.0) {
-            *out = (self.2)(a);
+            *out = self.2.of(a);
         }
     }
 }
@@ -164,12 +189,12 @@ impl<T: Copy, F: Fn(T) -> bool> Vectorize for Any<'_, T, F> {
 
 struct MapSame<'a, T, F>(&'a mut [T], F);
 
-impl<T: Copy, F: Fn(T) -> T> Vectorize for MapSame<'_, T, F> {
+impl<T: Copy, F: Function<T, T>> Vectorize for MapSame<'_, T, F> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
         for out in self.0 {
-            *out = (self.1)(*out);
+            *out = self.1.of(*out);
         }
     }
 }

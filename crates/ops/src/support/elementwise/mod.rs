@@ -17,5 +17,8 @@ pub(crate) use block::BLOCK;
 pub(crate) use chunks::{CHUNK, copy_broadcast};
 pub(crate) use compute::{Compute, Conversion, computed, rounding};
 pub(crate) use loops::Any;
-pub(crate) use unary::{convert, unary, unary_with_exceptions};
+pub(crate) use loops::Function;
+pub(crate) use unary::{
+    convert, unary, unary_in_f64, unary_in_f64_with_exceptions, unary_of, unary_with_exceptions,
+};
 pub(crate) use walk::Walk;
