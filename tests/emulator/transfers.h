@@ -46,7 +46,8 @@ class TransferCount {
 
     // Shared memory serves 128 bytes at a time: half a warp of 8 bytes, a quarter of 16.
     static void of_shared(const std::vector<Access>& accesses, Transfers& to) {
-        const size_t lanes = WARP * WORD / std::max<uintptr_t>(WORD, accesses[0].bytes);
+        const size_t all = WARP * WORD / std::max<uintptr_t>(WORD, accesses[0].bytes);
+        const size_t lanes = std::max<size_t>(1, all);
         for (size_t from = 0; from < accesses.size(); from += lanes) {
             const size_t end = std::min(accesses.size(), from + lanes);
             const std::vector<Access> part(accesses.begin() + from, accesses.begin() + end);

@@ -60,7 +60,7 @@ uintptr_t last_page_number = 0;
 Page* last_page = nullptr;
 size_t last_region = 0;
 std::vector<std::string> findings;
-// Where transfers are counted.
+// The count of transfers, if they are counted.
 std::unique_ptr<TransferCount> transfers;
 std::vector<void*> places;
 
@@ -196,7 +196,7 @@ void watch_thread(unsigned index, void* stack, size_t bytes, void (*end)()) {
     stack_end = stack_begin + bytes;
 }
 void watch_pause() { in_kernel = false; }
-// An atomic access conflicts with no other.
+// An atomic access, which is taken to conflict with no other.
 void watch_atomic(void* pointer, size_t bytes) {
     const uintptr_t begin = (uintptr_t)pointer;
     if (watching && !region_of(begin, begin + bytes)) {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use thalweg_graph::{Attr, Graph};
 use thalweg_ops::NewGraph;
-use thalweg_tensor::Tensor;
+use thalweg_tensor::{DType, Tensor};
 use thalweg_tests::emulated::{Checks, Emulated, has_compiler};
 use thalweg_tests::golden::{Case, cases};
-use thalweg_tests::large_cases::{in_parts, large, numbers, refused};
+use thalweg_tests::large_cases::{in_parts, large, numbers, numbers_of, refused};
 use thalweg_tests::runtime::{Direct, Runtime, build, run_cases};
 
 /// The cases of ops that have a GPU kernel for the case's dtypes.
@@ -51,6 +51,21 @@ fn kernels_match_the_cpu_on_large_cases() {
             vec![numbers(&[n, 3]), Tensor::from([1i32, 0])],
             vec![],
         ));
+    }
+    // Squares of transpositions, whole and in part, beside other axes.
+    for dtype in [DType::U8, DType::F16, DType::F32, DType::I64] {
+        for (dims, perm) in [
+            (&[3, 70, 45][..], &[0, 2, 1][..]),
+            (&[2, 33, 5, 40], &[3, 0, 2, 1]),
+            (&[64, 96], &[1, 0]),
+        ] {
+            let perm = Tensor::new(&[perm.len()], perm).unwrap();
+            cases.push(large(
+                "Transpose",
+                vec![numbers_of(dtype, dims), perm],
+                vec![],
+            ));
+        }
     }
     // Segments of blocks, segments of threads, and both kinds of axes in turn.
     let reductions: [(&[usize], &[i32]); 8] = [

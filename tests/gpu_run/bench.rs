@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use thalweg::device::cuda::Cards;
@@ -22,6 +22,9 @@ use thalweg_tests::root;
 use thalweg_tests::test_gpu::Gpu;
 
 use crate::units::{self, UnitResult};
+
+/// Time that a unit waits for PyTorch's compilation: less than a unit may take.
+const COMPILATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Size of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,16 @@ pub struct Bench {
     peer: Option<Option<Peer>>,
     /// PyTorch, which compiles training steps in the background.
     compilation: Option<Child>,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.compilation {
+            // It may have ended already.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
 }
 
 impl Bench {
@@ -68,10 +81,19 @@ impl Bench {
         Ok(true)
     }
 
-    /// Waits for the compilation, as it uses the card and its results are the peer's.
+    /// Waits for the compilation, as it uses the card and its results are the peer's. One that takes too long ends; what
+    /// it has compiled is on disk.
     pub fn finish_compilation(&mut self) -> Result<(), Box<dyn Error>> {
-        if let Some(mut process) = self.compilation.take() {
-            process.wait()?;
+        let Some(mut process) = self.compilation.take() else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        while process.try_wait()?.is_none() {
+            if began.elapsed() > COMPILATION_TIMEOUT {
+                process.kill()?;
+                process.wait()?;
+            }
+            std::thread::sleep(Duration::from_millis(100));
         }
         Ok(())
     }

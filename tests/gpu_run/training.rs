@@ -70,7 +70,6 @@ fn cases(scale: Scale) -> Vec<TrainingCase> {
     use Precision::{Bf16, F16, F32, Tf32};
     let (last, first) = (DataFormat::Nhwc, DataFormat::Nchw);
     vec![
-        // PyTorch compiles meanwhile.
         case("resnet50", last, 256, Bf16, "traced"),
         case("resnet50", last, 256, Bf16, "compiled"),
         case("resnet50", last, 256, F16, "compiled"),
@@ -117,17 +116,18 @@ pub fn names(scale: Scale) -> Vec<String> {
     names
 }
 
-/// The cases that PyTorch compiles, as it reads them.
+/// The first cases that PyTorch compiles, as it reads them: those in half precision.
 pub fn compiled_cases(scale: Scale) -> Vec<Value> {
     let all = cases(scale).into_iter();
-    all.filter(|c| c.peer == "compiled")
-        .map(|c| c.to_peer())
-        .collect()
+    let compiled = all.filter(|c| c.peer == "compiled");
+    compiled.take(2).map(TrainingCase::to_peer).collect()
 }
 
 pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     let found = cases(bench.scale).into_iter().find(|c| c.name() == name);
     let case = found.ok_or("there is no such case")?;
+    // Before our libraries try their engines: the choice is kept.
+    bench.finish_compilation()?;
     let g = Graph::new();
     g.set_seed(1);
     let (train, loss) = g.device("/gpu:0", || built(&g, &case, bench.scale));
@@ -139,7 +139,6 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     if case.peer == "traced" {
         return traced(&session, (train, loss));
     }
-    bench.finish_compilation()?;
     let mut step = session.callable((train, loss), ())?;
     let mut last = f32::NAN;
     let mut ours = || -> Result<(), Box<dyn Error>> {

@@ -13,13 +13,43 @@ use thalweg_device::gpu::Function;
 use super::watcher::Watcher;
 use crate::root;
 
+/// `true` if there is a C++ compiler. Prints a message where there is none, and panics where one is required.
+pub fn has_compiler() -> bool {
+    let there = Command::new("g++").arg("--version").output();
+    let there = there.is_ok_and(|o| o.status.success());
+    let required = std::env::var("REQUIRE_EMU").is_ok_and(|v| v == "1");
+    assert!(there || !required, "REQUIRE_EMU=1, and there is no g++");
+    if !there {
+        println!("SKIPPED: no g++, so the GPU's kernels do not run on the CPU");
+    }
+    there
+}
+
 /// Checks of memory accesses that kernels are compiled with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Checks {
     None,
-    /// The [`Watcher`]: bounds, alignment, unwritten memory, races.
+    /// A watcher: bounds, alignment, unwritten memory, races.
     Watched,
 }
+
+/// Flags of all kernels. Shared memory is static, and each library's own, whatever types it is compiled for.
+const FLAGS: [&str; 6] = [
+    "-x",
+    "c++",
+    "-DEMULATED",
+    "-Wno-unknown-pragmas",
+    "-ffp-contract=off",
+    "-fno-gnu-unique",
+];
+
+/// Flags of watched kernels, without the compiler's own libraries behind the calls.
+const WATCHED: [&str; 4] = [
+    "-fsanitize=thread,bounds",
+    "-DWATCHED",
+    "-g1",
+    "-nodefaultlibs",
+];
 
 /// A source's name, and the macros that it is compiled with.
 type Key = (&'static str, Vec<String>);
@@ -86,19 +116,15 @@ impl Compiler {
         for file in ["kernels/thalweg.cuh", "tests/emulator/emulator.h"] {
             read(file).hash(&mut hash);
         }
-        (macros, self.checks).hash(&mut hash);
+        (macros, self.checks, FLAGS, WATCHED).hash(&mut hash);
         compiled(function.source.name, hash.finish(), |own| {
             let mut compiler = gcc();
-            compiler.args(["-x", "c++", "-DEMULATED", "-Wno-unknown-pragmas"]);
+            compiler.args(FLAGS);
             compiler.arg("-I").arg(root().join("kernels"));
             compiler.arg("-I").arg(root().join("tests/emulator"));
-            // Shared memory is static, and each library's own, whatever types it is compiled for.
-            compiler.args(["-ffp-contract=off", "-fno-gnu-unique"]);
             compiler.args(macros.iter().map(|m| format!("-D{m}")));
             if self.checks == Checks::Watched {
-                compiler.args(["-fsanitize=thread,bounds", "-DWATCHED", "-g1"]);
-                // Without the compiler's own libraries behind the calls.
-                compiler.args(["-nodefaultlibs"]);
+                compiler.args(WATCHED);
             }
             // Of a user's crate, the source is known as text alone.
             let source = own.join(format!("{}.cu", function.source.name));

@@ -4,7 +4,6 @@ mod compiler;
 mod watcher;
 
 use std::ffi::c_void;
-use std::process::Command;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +21,7 @@ use self::watcher::{MemoryTransfers, Region};
 use super::golden::{Case, Input};
 use super::runtime::{Results, Runtime, build};
 
-pub use self::compiler::Checks;
+pub use self::compiler::{Checks, has_compiler};
 
 /// The order in which the threads of a block run, and the number of blocks.
 #[derive(Clone, Copy, Debug)]
@@ -82,18 +81,6 @@ impl<'a> Pass<'a> {
 pub struct Emulated {
     cpu: Cpu,
     compiler: Compiler,
-}
-
-/// `true` if there is a C++ compiler. Prints a message where there is none, and panics where one is required.
-pub fn has_compiler() -> bool {
-    let there = Command::new("g++").arg("--version").output();
-    let there = there.is_ok_and(|o| o.status.success());
-    let required = std::env::var("REQUIRE_EMU").is_ok_and(|v| v == "1");
-    assert!(there || !required, "REQUIRE_EMU=1, and there is no g++");
-    if !there {
-        println!("SKIPPED: no g++, so the GPU's kernels do not run on the CPU");
-    }
-    there
 }
 
 /// Memory for an output, filled with a pattern that no kernel writes by chance.
@@ -184,26 +171,9 @@ impl Emulated {
             Some(watcher) => {
                 let mut regions = [inputs, outputs].concat();
                 regions.push(Region::of("scratch memory", &scratch, false));
-                let words = [
-                    ("the counter", counter.as_ptr() as u64),
-                    ("the status", &raw const *status as u64),
-                ];
-                regions.extend(words.map(|(name, address)| Region {
-                    name: name.to_owned(),
-                    address,
-                    len: 8,
-                    written: true,
-                }));
-                let args = launches.list.iter().flat_map(|l| &l.args);
-                regions.extend(args.filter_map(|arg| match arg {
-                    Arg::Table(words) => Some(Region {
-                        name: "a table".to_owned(),
-                        address: words.as_ptr() as u64,
-                        len: size_of_val(&words[..]),
-                        written: true,
-                    }),
-                    _ => None,
-                }));
+                regions.push(Region::of_word("the counter", counter.as_ptr() as u64));
+                regions.push(Region::of_word("the status", &raw const *status as u64));
+                regions.extend(Region::of_tables(launches));
                 watcher.watch(&regions, count, run)?;
             }
         }

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
+use thalweg_device::gpu::{Arg, Launches};
 use thalweg_tensor::Tensor;
 use thalweg_tensor::sync::Unpoisoned;
 
@@ -32,6 +33,30 @@ impl Region {
             len: tensor.bytes().len(),
             written,
         }
+    }
+
+    /// Eight bytes that have a value.
+    pub fn of_word(name: &str, address: u64) -> Region {
+        Region {
+            name: name.to_owned(),
+            address,
+            len: 8,
+            written: true,
+        }
+    }
+
+    /// The tables that launches read.
+    pub fn of_tables(launches: &Launches) -> impl Iterator<Item = Region> {
+        let args = launches.list.iter().flat_map(|l| &l.args);
+        args.filter_map(|arg| match arg {
+            Arg::Table(words) => Some(Region {
+                name: "a table".to_owned(),
+                address: words.as_ptr() as u64,
+                len: size_of_val(&words[..]),
+                written: true,
+            }),
+            _ => None,
+        })
     }
 }
 

@@ -178,7 +178,7 @@ pub fn i1e(x: f64) -> f64 {
 /// [`i1e`] to the precision of `f32`.
 #[inline(always)]
 pub fn i1e_single(x: f64) -> f64 {
-    const NEAR: [f64; 17] = last(&NEAR_1);
+    const NEAR: [f64; 19] = last(&NEAR_1);
     const FAR: [f64; 7] = last(&FAR_1);
     i1e_of_size(x, &NEAR, &FAR)
 }

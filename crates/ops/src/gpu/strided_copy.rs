@@ -66,11 +66,11 @@ struct Tile {
 }
 
 impl Tile {
-    /// The two axes, where they are not the same and long enough to fill sectors of memory.
+    /// The two axes, where they are not the same and fill half of a square at least.
     fn of(axes: &[CopyAxis]) -> Option<Tile> {
         let long = |step: fn(&CopyAxis) -> isize| {
             let mut axes = axes.iter();
-            axes.position(|a| step(a) == 1 && a.len >= SIDE / 4)
+            axes.position(|a| step(a) == 1 && a.len >= SIDE / 2)
         };
         let (reads, writes) = (long(|a| a.from)?, long(|a| a.to)?);
         (reads != writes).then_some(Tile { reads, writes })

@@ -44,7 +44,7 @@ fn rows<T: Element>(cx: &TensorCx<'_>, join: JoinRows<T>) -> Result<Vec<Tensor>,
     let (to, mut stop) = (y.as_mut_slice::<T>()?, cx.stop_check());
     for (&i, v) in indices.iter().zip(v.chunks_exact(size)) {
         let row = i.rem_euclid(count as i64) as usize;
-        stop.tick()?;
+        stop.ticks(size)?;
         join(&mut to[row * size..][..size], v);
     }
     Ok(vec![y])
