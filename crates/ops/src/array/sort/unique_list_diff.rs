@@ -73,22 +73,23 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Keys in a range that is no longer than this many times their number have a table of their own.
-const TABLE_LENGTH: usize = 4;
+/// Keys in a range that is no longer than this many times their number have a table of their own: to clear the entries
+/// takes less time than to hash a key.
+const TABLE_LENGTH: usize = 16;
 
 /// Numbers of the keys in a short range, by their distance from the least.
 struct RangeNumbers {
     least: u64,
     /// [`NO_NUMBER`] for keys that have not been seen.
-    numbers: AccountedVec<usize>,
+    numbers: AccountedVec<u32>,
 }
 
-const NO_NUMBER: usize = usize::MAX;
+const NO_NUMBER: u32 = u32::MAX;
 
 impl RangeNumbers {
     /// A table for these keys; `None` if they are too far apart, or one is missing.
     fn of(keys: &[Option<u64>], memory: &Arc<Memory>) -> Result<Option<RangeNumbers>, KernelError> {
-        if keys.iter().any(Option::is_none) {
+        if keys.iter().any(Option::is_none) || keys.len() >= NO_NUMBER as usize {
             return Ok(None);
         }
         // Keys of negative numbers are those of their two's complement.
@@ -111,9 +112,10 @@ impl RangeNumbers {
     fn number(&mut self, key: u64, next: usize) -> usize {
         let number = &mut self.numbers[key.wrapping_sub(self.least) as usize];
         if *number == NO_NUMBER {
-            *number = next;
+            // There are fewer keys than numbers.
+            *number = next as u32;
         }
-        *number
+        *number as usize
     }
 }
 
