@@ -77,18 +77,25 @@ pub(super) const fn gradient_from_result(
     }
 }
 
-/// Kernel of a function of one float, computed in `f32` or `f64`, in place if the plan allows it; with `complex:`, also
-/// of a complex number, computed in `Complex<f64>`.
-macro_rules! float_kernel {
-    ($f:path) => {{
+/// A type whose method is a function of `f32` or `f64`: see [`Function`](crate::support::elementwise::Function).
+macro_rules! inlined_type {
+    ($name:ident, $f:path) => {
         #[derive(Clone, Copy)]
-        struct Inlined;
-        impl<W: thalweg_cpu::number::Wide> $crate::support::elementwise::Function<W, W> for Inlined {
+        struct $name;
+        impl<W: thalweg_cpu::number::Wide> $crate::support::elementwise::Function<W, W> for $name {
             #[inline(always)]
             fn of(self, x: W) -> W {
                 $f(x)
             }
         }
+    };
+}
+
+/// Kernel of a function of one float, computed in `f32` or `f64`, in place if the plan allows it; with `complex:`, also
+/// of a complex number, computed in `Complex<f64>`.
+macro_rules! float_kernel {
+    ($f:path) => {{
+        $crate::math::define::inlined_type!(Inlined, $f);
         &[cpu(|p| {
             $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::unary_of::<T>(p, Inlined)),
                 else Err(thalweg_device::KernelError::DType(p.dtype(0))))
@@ -96,14 +103,7 @@ macro_rules! float_kernel {
         .in_place(&[(0, 0)]), thalweg_device::gpu(crate::gpu::unary).in_place(&[(0, 0)])]
     }};
     ($f:path, complex: $c:expr) => {{
-        #[derive(Clone, Copy)]
-        struct Inlined;
-        impl<W: thalweg_cpu::number::Wide> $crate::support::elementwise::Function<W, W> for Inlined {
-            #[inline(always)]
-            fn of(self, x: W) -> W {
-                $f(x)
-            }
-        }
+        $crate::math::define::inlined_type!(Inlined, $f);
         &[cpu(|p| {
             $crate::support::elementwise::computed!(p.dtype(0), COMPLEX, T => Ok($crate::support::elementwise::unary::<T>(p, |x: T| $c(x))), else
             $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::unary_of::<T>(p, Inlined)),
@@ -132,4 +132,4 @@ macro_rules! float_kernel_2 {
     };
 }
 
-pub(super) use {float_kernel, float_kernel_2};
+pub(super) use {float_kernel, float_kernel_2, inlined_type};

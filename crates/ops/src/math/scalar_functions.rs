@@ -7,8 +7,7 @@ use thalweg_tensor::DType;
 use thalweg_tensor::num_complex::Complex;
 
 use crate::support::elementwise::{
-    Function, binary, unary, unary_in_f64, unary_in_f64_with_exceptions, unary_of,
-    unary_with_exceptions,
+    Function, InF64, binary, unary, unary_of, unary_with_exceptions,
 };
 
 /// Estimated nanoseconds of a call.
@@ -21,7 +20,7 @@ pub(super) fn straight_line(
 ) -> Result<Prepared, KernelError> {
     match p.dtype(0) {
         DType::F64 => Ok(unary_of::<f64>(p, f)),
-        DType::F16 | DType::BF16 | DType::F32 => Ok(unary_in_f64(p, f)),
+        DType::F16 | DType::BF16 | DType::F32 => Ok(unary_of::<f32>(p, InF64(f))),
         other => Err(KernelError::DType(other)),
     }
 }
@@ -73,7 +72,9 @@ pub(super) fn of_angle(
     match p.dtype(0) {
         DType::F64 => Ok(unary_with_exceptions::<f64>(p, f, is_beyond, exact)),
         DType::F16 | DType::BF16 | DType::F32 => {
-            Ok(unary_in_f64_with_exceptions(p, f, is_beyond, exact))
+            let is_beyond = move |x: f32| is_beyond(f64::from(x));
+            let exact = move |x: f32| exact(f64::from(x)) as f32;
+            Ok(unary_with_exceptions::<f32>(p, InF64(f), is_beyond, exact))
         }
         other if other.is_complex() => Ok(complex_per_element(p, complex)),
         other => Err(KernelError::DType(other)),

@@ -48,9 +48,9 @@ impl<A, B, F: Fn(A) -> B + Copy + Send + Sync> Function<A, B> for F {
     }
 }
 
-/// A function of `f64`, for `f32`.
+/// A function of `f64`, for floats of less precision.
 #[derive(Clone, Copy)]
-pub(super) struct InF64<F>(pub(super) F);
+pub(crate) struct InF64<F>(pub(crate) F);
 
 impl<F: Function<f64, f64>> Function<f32, f32> for InF64<F> {
     #[inline(always)]

@@ -16,9 +16,6 @@ pub(crate) use binary::{binary, binary_to};
 pub(crate) use block::BLOCK;
 pub(crate) use chunks::{CHUNK, copy_broadcast};
 pub(crate) use compute::{Compute, Conversion, computed, rounding};
-pub(crate) use loops::Any;
-pub(crate) use loops::Function;
-pub(crate) use unary::{
-    convert, unary, unary_in_f64, unary_in_f64_with_exceptions, unary_of, unary_with_exceptions,
-};
+pub(crate) use loops::{Any, Function, InF64};
+pub(crate) use unary::{convert, unary, unary_of, unary_with_exceptions};
 pub(crate) use walk::Walk;

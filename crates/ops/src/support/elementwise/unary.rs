@@ -8,7 +8,7 @@ use thalweg_tensor::Element;
 use super::block::{BLOCK, Block};
 use super::chunks::{CHUNK, over_chunks};
 use super::compute::{Compute, Conversion};
-use super::loops::{Each, EachWithExceptions, Function, InF64, Unary, UnarySame};
+use super::loops::{Each, EachWithExceptions, Function, Unary, UnarySame};
 
 /// `out[i] = f(in[i])`, computed in `W`, in place if the plan allows it.
 pub(crate) fn unary<W: Compute>(
@@ -21,26 +21,6 @@ pub(crate) fn unary<W: Compute>(
 /// As [`unary`], with a long function.
 pub(crate) fn unary_of<W: Compute>(p: &Prepare<'_>, f: impl Function<W, W> + 'static) -> Prepared {
     erased::<W>(p, Box::new(Each(f)))
-}
-
-/// As [`unary_of`] for floats of less precision than `f64`, with a function of `f64`.
-pub(crate) fn unary_in_f64(p: &Prepare<'_>, f: impl Function<f64, f64> + 'static) -> Prepared {
-    erased::<f32>(p, Box::new(Each(InF64(f))))
-}
-
-/// As [`unary_in_f64`], with another function for elements for which `is_exception` holds.
-pub(crate) fn unary_in_f64_with_exceptions(
-    p: &Prepare<'_>,
-    f: impl Function<f64, f64> + 'static,
-    is_exception: impl Fn(f64) -> bool + Copy + Send + Sync + 'static,
-    exact: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
-) -> Prepared {
-    let each = EachWithExceptions {
-        f: InF64(f),
-        is_exception: move |x: f32| is_exception(f64::from(x)),
-        exact: move |x: f32| exact(f64::from(x)) as f32,
-    };
-    erased::<f32>(p, Box::new(each))
 }
 
 /// As [`unary`], with another function for elements for which `is_exception` holds: few, as it is called one by one.

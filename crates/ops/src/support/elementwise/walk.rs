@@ -135,7 +135,7 @@ impl Walk {
         room.clear();
         room.resize(rows.len() * inner, input[0]);
         let outer = self.lens.len() - 2;
-        let run = Run {
+        let run = RowRun {
             inner,
             inside: steps[k],
             step: self.steps[outer][k],
@@ -161,7 +161,7 @@ impl Walk {
 
 /// Rows along one dimension of an input.
 #[derive(Clone, Copy)]
-struct Run {
+struct RowRun {
     /// Elements of a row, and the step from one to the next: 0 or 1.
     inner: usize,
     inside: usize,
@@ -169,7 +169,7 @@ struct Run {
     step: usize,
 }
 
-impl Run {
+impl RowRun {
     /// Copies rows from an input that begins with the first. Short rows have loops of their own, whose lengths the
     /// compiler knows.
     fn gather<T: Copy>(self, input: &[T], out: &mut [T]) {
