@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thalweg::device::gpu::PlanningDriver;
-use thalweg::layers::{dense, embedding, losses, lstm_cell, multi_head_attention, rnn};
+use thalweg::layers::{dense, embedding, gru_cell, losses, lstm_cell, multi_head_attention, rnn};
 use thalweg::models::{self, Options};
 use thalweg::parallel::{DataParallel, LossScale, ParameterDevice, VariableUpdate};
 use thalweg::prelude::*;
@@ -129,15 +129,33 @@ fn nothing_of_attentions_training_runs_on_the_host() {
 }
 
 #[test]
-fn the_loop_of_a_recurrent_network_runs_on_the_host() {
-    let found = of_network(|_, tokens| {
+fn nothing_of_a_recurrent_networks_training_runs_on_the_host() {
+    let lstm = of_network(|_, tokens| {
         let words = embedding(1000, 32).on(tokens);
-        let outputs = rnn(lstm_cell(32)).on(words);
+        let first = rnn(lstm_cell(32)).named("first").on(words);
+        let second = rnn(lstm_cell(32)).named("second").on(first);
+        dense(10).on(second.at((.., -1)))
+    });
+    assert!(lstm.is_empty(), "{lstm:#?}");
+    let gru = of_network(|_, tokens| {
+        let words = embedding(1000, 32).on(tokens);
+        let sequence = rnn(gru_cell(32)).over(words);
+        dense(10).on(sequence.last())
+    });
+    assert!(gru.is_empty(), "{gru:#?}");
+}
+
+#[test]
+fn a_loop_with_lists_of_unknown_length_runs_on_the_host() {
+    let found = of_network(|g, tokens| {
+        let words = embedding(1000, 32).on(tokens);
+        let lengths = g.placeholder("lengths", DType::I32, [8]);
+        let outputs = rnn(lstm_cell(32)).lengths(lengths).on(words);
         dense(10).on(outputs.at((.., -1)))
     });
     // Its values cross once a step, and not in each iteration.
     assert!(found.contains_key("While"), "{found:#?}");
-    assert!(found["_Recv"] <= 8 && found["_Send"] <= 6, "{found:#?}");
+    assert!(found["_Recv"] <= 10 && found["_Send"] <= 8, "{found:#?}");
 }
 
 /// The host's ops of a step of ResNet-20 in half precision.

@@ -7,6 +7,7 @@ mod emulated;
 mod fake_cuda;
 mod fake_libraries;
 mod faults;
+mod golden_graphs;
 mod gpu_run;
 mod host_nodes;
 mod kernel_table;

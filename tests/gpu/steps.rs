@@ -1,7 +1,8 @@
-//! Steps on a card or the emulated GPU: the checks of `support/gpu_steps.rs`, `support/gpu_branches.rs`
-//! and `support/gpu_loops.rs`.
+//! Steps on a card or the emulated GPU: the checks of `support/gpu_steps.rs`, `support/gpu_branches.rs`,
+//! `support/gpu_loops.rs` and `support/gpu_lists.rs`.
 
 use thalweg_tests::gpu_branches;
+use thalweg_tests::gpu_lists;
 use thalweg_tests::gpu_loops;
 use thalweg_tests::gpu_steps::{self, Check};
 use thalweg_tests::test_gpu;
@@ -130,4 +131,49 @@ fn a_value_that_a_loop_keeps_stays_beside_an_update() {
 #[test]
 fn branches_that_are_too_deep_run_on_the_host() {
     check(gpu_branches::branches_that_are_too_deep_run_on_the_host);
+}
+
+#[test]
+fn recurrent_networks_train_on_a_gpu_as_on_the_cpu() {
+    check(gpu_lists::recurrent_networks_train_on_a_gpu_as_on_the_cpu);
+}
+
+#[test]
+fn an_unrolled_loop_reads_and_writes_lists() {
+    check(gpu_lists::an_unrolled_loop_reads_and_writes_lists);
+}
+
+#[test]
+fn nested_loops_with_lists_are_unrolled() {
+    check(gpu_lists::nested_loops_with_lists_are_unrolled);
+}
+
+#[test]
+fn a_loop_with_lists_that_cannot_be_unrolled_runs_on_the_host() {
+    check(gpu_lists::a_loop_with_lists_that_cannot_be_unrolled_runs_on_the_host);
+}
+
+#[test]
+fn a_loop_with_lists_that_updates_a_variable_of_the_gpu_is_an_error() {
+    check(gpu_lists::a_loop_with_lists_that_updates_a_variable_of_the_gpu_is_an_error);
+}
+
+#[test]
+fn an_unrolled_loop_draws_other_random_numbers_in_each_iteration() {
+    check(gpu_lists::an_unrolled_loop_draws_other_random_numbers_in_each_iteration);
+}
+
+#[test]
+fn arrays_and_stacks_of_an_unrolled_loop_hold_its_values() {
+    check(gpu_lists::arrays_and_stacks_of_an_unrolled_loop_hold_its_values);
+}
+
+#[test]
+fn an_unrolled_loop_reads_a_variable_after_what_it_waits_for() {
+    check(gpu_lists::an_unrolled_loop_reads_a_variable_after_what_it_waits_for);
+}
+
+#[test]
+fn a_list_may_be_fetched_beside_an_unrolled_loop() {
+    check(gpu_lists::a_list_may_be_fetched_beside_an_unrolled_loop);
 }

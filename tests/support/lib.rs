@@ -11,6 +11,7 @@ pub mod folders;
 pub mod golden;
 pub mod golden_graphs;
 pub mod gpu_branches;
+pub mod gpu_lists;
 pub mod gpu_loops;
 pub mod gpu_steps;
 pub mod gpu_training;

@@ -28,6 +28,7 @@
 //! assert!(g.errors().is_empty());
 //! ```
 
+mod adopted;
 pub mod attr;
 mod body;
 mod builder;
@@ -57,6 +58,7 @@ mod simplified;
 pub mod simplify;
 mod value;
 
+pub use adopted::Renamed;
 pub use attr::{Attr, AttrKind, Func};
 pub use body::ClosedBodies;
 pub use builder::{ImportedNode, NodeBuilder};

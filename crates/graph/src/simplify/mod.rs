@@ -44,8 +44,8 @@ use crate::liveness::{LivePorts, Liveness};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Effect, FindOp, Gradient, LIVE_OUTPUTS, OpDef, arg, int_attr, type_attr};
 pub use crate::simplified::{Simplified, known};
-use thalweg_tensor::Tensor;
 use thalweg_tensor::dtype::DType;
+use thalweg_tensor::{Shape, Tensor};
 
 /// The op that stands for a fed output in a simplified graph.
 pub static FEED: OpDef = OpDef {
@@ -219,8 +219,8 @@ struct Simplifier<'a> {
     contexts: Contexts,
     /// The needed inputs and outputs of branches and loops of the old graph.
     calls: FxHashMap<NodeId, LivePorts>,
-    /// Placeholders for unneeded inputs, by device and dtype.
-    unused: FxHashMap<(u32, DType), OutputId>,
+    /// Placeholders for unneeded inputs, by device, dtype and shape.
+    unused: FxHashMap<(u32, DType, Shape), OutputId>,
     /// The time that folding has taken.
     folding: Cell<Duration>,
 }

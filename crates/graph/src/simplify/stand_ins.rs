@@ -1,6 +1,7 @@
 //! Stand-ins: nodes in place of an input that nobody needs, and of a node that does not fit its inputs.
 
 use smallvec::SmallVec;
+use thalweg_tensor::Tensor;
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 
@@ -11,19 +12,36 @@ use crate::error::{GraphError, Reason};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::OpDef;
 
+/// Maximum number of elements of a placeholder that is a constant.
+const MAX_ELEMENTS: usize = 16;
+
 impl Simplifier<'_> {
     /// The placeholder of an input that a branch or a loop does not need.
     pub(super) fn unused(&mut self, old: NodeId, input: OutputId) -> Result<OutputId, GraphError> {
-        let dtype = self.data.fact(input).map_or(DType::F32, |f| f.dtype);
-        let key = (self.device(old), dtype);
+        let fact = self.data.fact(input);
+        let dtype = fact.map_or(DType::F32, |f| f.dtype);
+        // As a constant it has a shape, which devices of one kind need, and is on all devices.
+        let zeros = fact
+            .filter(|f| dtype.size() > 0 && f.shape.elements().is_some_and(|n| n <= MAX_ELEMENTS));
+        let zeros = zeros.and_then(|f| Tensor::zeros(dtype, &f.shape.to_dims()?).ok());
+        let shape = zeros.as_ref().map_or(Shape::unknown(), Tensor::shape);
+        let key = (self.device(old), dtype, shape.clone());
         if let Some(&unused) = self.unused.get(&key) {
             return Ok(unused);
         }
         let source = self.data.node(old).clone();
-        let op = self.op(&source, "FakeParam")?;
         let mut attrs = Attrs::default();
         attrs.set("dtype", Attr::Type(dtype));
-        attrs.set("shape", Attr::Shape(Shape::unknown()));
+        let op = match zeros {
+            Some(zeros) => {
+                attrs.set("value", Attr::Tensor(zeros));
+                self.op(&source, "Const")?
+            }
+            None => {
+                attrs.set("shape", Attr::Shape(shape));
+                self.op(&source, "FakeParam")?
+            }
+        };
         let (attrs, outputs) =
             check_node(op, &[], attrs).map_err(|r| GraphError::of(&source, r))?;
         let node = Node {

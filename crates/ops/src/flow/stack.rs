@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use thalweg_device::{HolderHandle, KernelError, Op, TensorCx, TensorHolder, cpu_tensors};
+use thalweg_device::{HolderHandle, KernelError, Op, TensorCx, TensorHolder, cpu_tensors, on_host};
 use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::sync::Unpoisoned;
@@ -72,7 +72,7 @@ pub(crate) static STACK: Op = Op {
         },
         ..STACK_OP
     },
-    kernels: &[cpu_tensors(|cx| new_stack(cx, cx.int(0)?))],
+    kernels: &[cpu_tensors(|cx| new_stack(cx, cx.int(0)?)), on_host()],
 };
 
 fn new_stack(cx: &TensorCx<'_>, max_size: i64) -> Result<Vec<Tensor>, KernelError> {
@@ -99,26 +99,30 @@ pub(crate) static PUSH: Op = Op {
         },
         ..STACK_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let (stack, value) = (cx.holder::<Stack>(0)?, cx.held(1)?);
-        let mut values = stack.values.lock().unpoisoned();
-        if value.dtype() != stack.dtype {
-            return Err(KernelError::DType(value.dtype()));
-        }
-        if usize::try_from(stack.max_size).is_ok_and(|max_size| values.stack.len() >= max_size) {
-            return Err(KernelError::Invalid(format!(
-                "the stack overflowed: it takes {} values",
-                stack.max_size
-            )));
-        }
-        let _reserved = reserved(size_of::<StackValue>(), Some(cx.memory()))?;
-        widen(&mut values.shape, &value);
-        values.stack.push(StackValue {
-            value: value.clone(),
-            _reserved,
-        });
-        Ok(vec![value])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let (stack, value) = (cx.holder::<Stack>(0)?, cx.held(1)?);
+            let mut values = stack.values.lock().unpoisoned();
+            if value.dtype() != stack.dtype {
+                return Err(KernelError::DType(value.dtype()));
+            }
+            if usize::try_from(stack.max_size).is_ok_and(|max_size| values.stack.len() >= max_size)
+            {
+                return Err(KernelError::Invalid(format!(
+                    "the stack overflowed: it takes {} values",
+                    stack.max_size
+                )));
+            }
+            let _reserved = reserved(size_of::<StackValue>(), Some(cx.memory()))?;
+            widen(&mut values.shape, &value);
+            values.stack.push(StackValue {
+                value: value.clone(),
+                _reserved,
+            });
+            Ok(vec![value])
+        }),
+        on_host(),
+    ],
 };
 
 /// Sets the output to the known shape of the tensors behind the handle.
@@ -140,13 +144,16 @@ pub(crate) static POP: Op = Op {
         shape: held_shape,
         ..STACK_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let stack = cx.holder::<Stack>(0)?;
-        let mut values = stack.values.lock().unpoisoned();
-        let value = values.stack.pop();
-        let empty = || KernelError::Invalid("the stack is empty".to_owned());
-        Ok(vec![value.ok_or_else(empty)?.value])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let stack = cx.holder::<Stack>(0)?;
+            let mut values = stack.values.lock().unpoisoned();
+            let value = values.stack.pop();
+            let empty = || KernelError::Invalid("the stack is empty".to_owned());
+            Ok(vec![value.ok_or_else(empty)?.value])
+        }),
+        on_host(),
+    ],
 };
 
 /// Releases the values of a stack.
@@ -157,12 +164,15 @@ pub(crate) static CLOSE: Op = Op {
         inputs: &[arg_of("handle", DType::Resource)],
         ..STACK_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let stack = cx.holder::<Stack>(0)?;
-        let mut values = stack.values.lock().unpoisoned();
-        values.stack.clear();
-        Ok(Vec::new())
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let stack = cx.holder::<Stack>(0)?;
+            let mut values = stack.values.lock().unpoisoned();
+            values.stack.clear();
+            Ok(Vec::new())
+        }),
+        on_host(),
+    ],
 };
 
 const REF_HANDLE: Arg = arg_of("handle", DType::String).reference();
@@ -175,7 +185,7 @@ pub(crate) static NEW: Op = Op {
         inputs: &[],
         ..STACK.def
     },
-    kernels: &[cpu_tensors(|cx| new_stack(cx, -1))],
+    kernels: &[cpu_tensors(|cx| new_stack(cx, -1)), on_host()],
 };
 
 /// Creates a stack behind a reference.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use thalweg_device::{HolderHandle, KernelError, Op, TensorCx, TensorHolder, cpu_tensors};
+use thalweg_device::{HolderHandle, KernelError, Op, TensorCx, TensorHolder, cpu_tensors, on_host};
 use thalweg_graph::op::{
     Arg, AttrDef, Default, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
 };
@@ -291,29 +291,32 @@ pub(crate) static ARRAY: Op = Op {
         },
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let attrs = cx.attrs();
-        let size = element_count(cx.int(0)?)?;
-        let array = TensorArray {
-            dtype: attrs.dtype("dtype").unwrap_or(DType::F32),
-            dynamic_size: attrs.bool("dynamic_size"),
-            clear_after_read: attrs.bool("clear_after_read"),
-            identical_shapes: attrs.bool("identical_element_shapes"),
-            accumulates: false,
-            gradient_order: 0,
-            memory: cx.memory().clone(),
-            state: Mutex::new(ArrayState {
-                shape: attrs.shape("element_shape"),
-                written: None,
-                elements: AccountedVec::filled(size, ArrayElement::default(), cx.memory())?,
-                closed: false,
-            }),
-            gradients: Mutex::default(),
-        };
-        let handle = HolderHandle(Arc::new(array));
-        let handle = Tensor::handle(DType::Resource, Arc::new(handle))?;
-        Ok(vec![handle, Tensor::scalar(0.0f32)])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let attrs = cx.attrs();
+            let size = element_count(cx.int(0)?)?;
+            let array = TensorArray {
+                dtype: attrs.dtype("dtype").unwrap_or(DType::F32),
+                dynamic_size: attrs.bool("dynamic_size"),
+                clear_after_read: attrs.bool("clear_after_read"),
+                identical_shapes: attrs.bool("identical_element_shapes"),
+                accumulates: false,
+                gradient_order: 0,
+                memory: cx.memory().clone(),
+                state: Mutex::new(ArrayState {
+                    shape: attrs.shape("element_shape"),
+                    written: None,
+                    elements: AccountedVec::filled(size, ArrayElement::default(), cx.memory())?,
+                    closed: false,
+                }),
+                gradients: Mutex::default(),
+            };
+            let handle = HolderHandle(Arc::new(array));
+            let handle = Tensor::handle(DType::Resource, Arc::new(handle))?;
+            Ok(vec![handle, Tensor::scalar(0.0f32)])
+        }),
+        on_host(),
+    ],
 };
 
 /// Gradient array of an array.
@@ -330,11 +333,14 @@ pub(crate) static GRADIENT: Op = Op {
         },
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let gradient = array(cx)?.gradient(cx.attrs().str("source"), &Shape::scalar())?;
-        let handle = Tensor::handle(DType::Resource, Arc::new(HolderHandle(gradient)))?;
-        Ok(vec![handle, Tensor::scalar(0.0f32)])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let gradient = array(cx)?.gradient(cx.attrs().str("source"), &Shape::scalar())?;
+            let handle = Tensor::handle(DType::Resource, Arc::new(HolderHandle(gradient)))?;
+            Ok(vec![handle, Tensor::scalar(0.0f32)])
+        }),
+        on_host(),
+    ],
 };
 
 /// Gradient array of an array, whose elements have more dimensions.
@@ -351,12 +357,15 @@ pub(crate) static GRADIENT_WITH_SHAPE: Op = Op {
         },
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let prepended = super::tensor_list::shape_input(cx, 2)?;
-        let gradient = array(cx)?.gradient(cx.attrs().str("source"), &prepended)?;
-        let handle = Tensor::handle(DType::Resource, Arc::new(HolderHandle(gradient)))?;
-        Ok(vec![handle, Tensor::scalar(0.0f32)])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let prepended = super::tensor_list::shape_input(cx, 2)?;
+            let gradient = array(cx)?.gradient(cx.attrs().str("source"), &prepended)?;
+            let handle = Tensor::handle(DType::Resource, Arc::new(HolderHandle(gradient)))?;
+            Ok(vec![handle, Tensor::scalar(0.0f32)])
+        }),
+        on_host(),
+    ],
 };
 
 /// Writes an element.
@@ -375,10 +384,13 @@ pub(crate) static WRITE: Op = Op {
         shape: scalars,
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        array(cx)?.write(cx.int(1)?, cx.held(2)?)?;
-        Ok(vec![cx.value(3)?])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            array(cx)?.write(cx.int(1)?, cx.held(2)?)?;
+            Ok(vec![cx.value(3)?])
+        }),
+        on_host(),
+    ],
 };
 
 /// Reads an element.
@@ -392,7 +404,10 @@ pub(crate) static READ: Op = Op {
         shape: held_shape,
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| Ok(vec![array(cx)?.read(cx, cx.int(1)?)?]))],
+    kernels: &[
+        cpu_tensors(|cx| Ok(vec![array(cx)?.read(cx, cx.int(1)?)?])),
+        on_host(),
+    ],
 };
 
 /// Number of elements.
@@ -410,9 +425,10 @@ pub(crate) static SIZE: Op = Op {
         },
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        Ok(vec![Tensor::scalar(array(cx)?.len() as i32)])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| Ok(vec![Tensor::scalar(array(cx)?.len() as i32)])),
+        on_host(),
+    ],
 };
 
 /// Releases the elements of an array.
@@ -423,8 +439,11 @@ pub(crate) static CLOSE: Op = Op {
         inputs: &[HANDLE],
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        array(cx)?.close();
-        Ok(Vec::new())
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            array(cx)?.close();
+            Ok(Vec::new())
+        }),
+        on_host(),
+    ],
 };

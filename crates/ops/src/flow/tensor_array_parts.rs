@@ -1,6 +1,6 @@
 //! TensorArrayGatherV3, TensorArrayScatterV3, TensorArraySplitV3, TensorArrayConcatV3.
 
-use thalweg_device::{KernelError, Op, cpu_tensors};
+use thalweg_device::{KernelError, Op, cpu_tensors, on_host};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{arg, arg_of, type_attr};
 use thalweg_tensor::text::counted;
@@ -29,17 +29,20 @@ pub(crate) static GATHER: Op = Op {
         },
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let array = array(cx)?;
-        let items = cx.ints(1)?.into_iter().map(|i| array.read(cx, i));
-        let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
-        let requested = cx.attrs().shape("element_shape");
-        let shape = array
-            .declared_shape()
-            .merge(&requested)
-            .unwrap_or(requested);
-        Ok(vec![stacked(cx.memory(), array.dtype, &items, &shape)?])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let array = array(cx)?;
+            let items = cx.ints(1)?.into_iter().map(|i| array.read(cx, i));
+            let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
+            let requested = cx.attrs().shape("element_shape");
+            let shape = array
+                .declared_shape()
+                .merge(&requested)
+                .unwrap_or(requested);
+            Ok(vec![stacked(cx.memory(), array.dtype, &items, &shape)?])
+        }),
+        on_host(),
+    ],
 };
 
 /// Writes the rows of a tensor to elements.
@@ -58,21 +61,24 @@ pub(crate) static SCATTER: Op = Op {
         shape: scalars,
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let (array, indices) = (array(cx)?, cx.ints(1)?);
-        let rows = rows(cx.memory(), &cx.held(2)?)?;
-        if rows.len() != indices.len() {
-            return Err(KernelError::Invalid(format!(
-                "{} for {}",
-                counted(rows.len(), "row"),
-                counted(indices.len(), "element")
-            )));
-        }
-        for (i, row) in indices.into_iter().zip(rows) {
-            array.write(i, row)?;
-        }
-        Ok(vec![cx.value(3)?])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let (array, indices) = (array(cx)?, cx.ints(1)?);
+            let rows = rows(cx.memory(), &cx.held(2)?)?;
+            if rows.len() != indices.len() {
+                return Err(KernelError::Invalid(format!(
+                    "{} for {}",
+                    counted(rows.len(), "row"),
+                    counted(indices.len(), "element")
+                )));
+            }
+            for (i, row) in indices.into_iter().zip(rows) {
+                array.write(i, row)?;
+            }
+            Ok(vec![cx.value(3)?])
+        }),
+        on_host(),
+    ],
 };
 
 /// Writes pieces of a tensor to elements.
@@ -91,15 +97,18 @@ pub(crate) static SPLIT: Op = Op {
         shape: scalars,
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let array = array(cx)?;
-        let parts = split(cx.memory(), &cx.held(1)?, &cx.ints(2)?)?;
-        array.grow(parts.len())?;
-        for (i, part) in parts.into_iter().enumerate() {
-            array.write(i as i64, part)?;
-        }
-        Ok(vec![cx.value(3)?])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let array = array(cx)?;
+            let parts = split(cx.memory(), &cx.held(1)?, &cx.ints(2)?)?;
+            array.grow(parts.len())?;
+            for (i, part) in parts.into_iter().enumerate() {
+                array.write(i as i64, part)?;
+            }
+            Ok(vec![cx.value(3)?])
+        }),
+        on_host(),
+    ],
 };
 
 /// Concatenates all elements.
@@ -115,12 +124,15 @@ pub(crate) static CONCAT: Op = Op {
         ],
         ..ARRAY_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let array = array(cx)?;
-        let items = (0..array.len() as i64).map(|i| array.read(cx, i));
-        let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
-        let (value, lengths) =
-            concatenated(cx.memory(), array.dtype, &items, &array.declared_shape())?;
-        Ok(vec![value, lengths])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let array = array(cx)?;
+            let items = (0..array.len() as i64).map(|i| array.read(cx, i));
+            let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
+            let (value, lengths) =
+                concatenated(cx.memory(), array.dtype, &items, &array.declared_shape())?;
+            Ok(vec![value, lengths])
+        }),
+        on_host(),
+    ],
 };

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors, on_host};
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
@@ -171,15 +171,18 @@ pub(crate) static EMPTY: Op = Op {
         gradient: Gradient::None,
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        TensorList {
-            dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
-            shape: shape_input(cx, 0)?,
-            max_elements: cx.int(1)?,
-            items: Items::absent(0, cx.memory())?,
-        }
-        .output()
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            TensorList {
+                dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
+                shape: shape_input(cx, 0)?,
+                max_elements: cx.int(1)?,
+                items: Items::absent(0, cx.memory())?,
+            }
+            .output()
+        }),
+        on_host(),
+    ],
 };
 
 /// Creates a list of absent elements.
@@ -200,15 +203,18 @@ pub(crate) static RESERVE: Op = Op {
         gradient: Gradient::None,
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        TensorList {
-            dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
-            shape: shape_input(cx, 0)?,
-            max_elements: -1,
-            items: Items::absent(element_count(cx.int(1)?)?, cx.memory())?,
-        }
-        .output()
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            TensorList {
+                dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
+                shape: shape_input(cx, 0)?,
+                max_elements: -1,
+                items: Items::absent(element_count(cx.int(1)?)?, cx.memory())?,
+            }
+            .output()
+        }),
+        on_host(),
+    ],
 };
 
 /// Appends an element.
@@ -223,22 +229,25 @@ pub(crate) static PUSH_BACK: Op = Op {
         gradient: Gradient::Rule(list_gradient::push_back),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let (list, item) = (list_at(cx, 0)?, cx.held(1)?);
-        list.check(&item)?;
-        if usize::try_from(list.max_elements)
-            .is_ok_and(|max_elements| list.items.len() >= max_elements)
-        {
-            return Err(KernelError::Invalid(format!(
-                "the list takes {} elements and has them",
-                list.max_elements
-            )));
-        }
-        element_count(list.items.len() as i64 + 1)?;
-        let mut list = TensorList::clone(&list);
-        list.items.push(item)?;
-        list.output()
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let (list, item) = (list_at(cx, 0)?, cx.held(1)?);
+            list.check(&item)?;
+            if usize::try_from(list.max_elements)
+                .is_ok_and(|max_elements| list.items.len() >= max_elements)
+            {
+                return Err(KernelError::Invalid(format!(
+                    "the list takes {} elements and has them",
+                    list.max_elements
+                )));
+            }
+            element_count(list.items.len() as i64 + 1)?;
+            let mut list = TensorList::clone(&list);
+            list.items.push(item)?;
+            list.output()
+        }),
+        on_host(),
+    ],
 };
 
 /// Removes the last element, and returns it too.
@@ -253,18 +262,21 @@ pub(crate) static POP_BACK: Op = Op {
         gradient: Gradient::Rule(list_gradient::pop_back),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let list = list_at(cx, 0)?;
-        let Some(last) = list.items.len().checked_sub(1) else {
-            return Err(KernelError::Invalid("the list is empty".to_owned()));
-        };
-        let item = list.item(cx, last, &shape_input(cx, 1)?)?;
-        let mut list = TensorList::clone(&list);
-        list.items.resize(last)?;
-        let mut given = list.output()?;
-        given.push(item);
-        Ok(given)
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let list = list_at(cx, 0)?;
+            let Some(last) = list.items.len().checked_sub(1) else {
+                return Err(KernelError::Invalid("the list is empty".to_owned()));
+            };
+            let item = list.item(cx, last, &shape_input(cx, 1)?)?;
+            let mut list = TensorList::clone(&list);
+            list.items.resize(last)?;
+            let mut given = list.output()?;
+            given.push(item);
+            Ok(given)
+        }),
+        on_host(),
+    ],
 };
 
 /// Reads an element.
@@ -289,11 +301,14 @@ pub(crate) static GET_ITEM: Op = Op {
         gradient: Gradient::Rule(list_gradient::get_item),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let list = list_at(cx, 0)?;
-        let at = index(cx, &list, 1)?;
-        Ok(vec![list.item(cx, at, &shape_input(cx, 2)?)?])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let list = list_at(cx, 0)?;
+            let at = index(cx, &list, 1)?;
+            Ok(vec![list.item(cx, at, &shape_input(cx, 2)?)?])
+        }),
+        on_host(),
+    ],
 };
 
 /// Replaces an element.
@@ -315,19 +330,22 @@ pub(crate) static SET_ITEM: Op = Op {
         gradient: Gradient::Rule(list_gradient::set_item),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let list = list_at(cx, 0)?;
-        let item = cx.held(2)?;
-        list.check(&item)?;
-        let mut list = TensorList::clone(&list);
-        let at = cx.int(1)?;
-        if cx.attrs().bool("resize_if_index_out_of_bounds") && at >= list.items.len() as i64 {
-            list.items.resize(element_count(at.saturating_add(1))?)?;
-        }
-        let at = index(cx, &list, 1)?;
-        list.items.set(at, item)?;
-        list.output()
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let list = list_at(cx, 0)?;
+            let item = cx.held(2)?;
+            list.check(&item)?;
+            let mut list = TensorList::clone(&list);
+            let at = cx.int(1)?;
+            if cx.attrs().bool("resize_if_index_out_of_bounds") && at >= list.items.len() as i64 {
+                list.items.resize(element_count(at.saturating_add(1))?)?;
+            }
+            let at = index(cx, &list, 1)?;
+            list.items.set(at, item)?;
+            list.output()
+        }),
+        on_host(),
+    ],
 };
 
 /// Number of elements.
@@ -341,9 +359,10 @@ pub(crate) static LENGTH: Op = Op {
         gradient: Gradient::None,
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        Ok(vec![Tensor::scalar(list_at(cx, 0)?.items.len() as i32)])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| Ok(vec![Tensor::scalar(list_at(cx, 0)?.items.len() as i32)])),
+        on_host(),
+    ],
 };
 
 /// Known part of the shape of the elements.
@@ -357,20 +376,23 @@ pub(crate) static ELEMENT_SHAPE: Op = Op {
         gradient: Gradient::None,
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let list = list_at(cx, 0)?;
-        let number = |d: &Option<usize>| d.map_or(-1, |d| d as i64);
-        let dims: Option<Vec<i64>> = list.shape.dims().map(|d| d.iter().map(number).collect());
-        let wide = cx.attrs().dtype("shape_type") == Some(DType::I64);
-        Ok(vec![match (dims, wide) {
-            (None, true) => Tensor::scalar(-1i64),
-            (None, false) => Tensor::scalar(-1i32),
-            (Some(dims), true) => Tensor::vector(&dims),
-            (Some(dims), false) => {
-                Tensor::vector(&dims.iter().map(|&d| d as i32).collect::<Vec<_>>())
-            }
-        }])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let list = list_at(cx, 0)?;
+            let number = |d: &Option<usize>| d.map_or(-1, |d| d as i64);
+            let dims: Option<Vec<i64>> = list.shape.dims().map(|d| d.iter().map(number).collect());
+            let wide = cx.attrs().dtype("shape_type") == Some(DType::I64);
+            Ok(vec![match (dims, wide) {
+                (None, true) => Tensor::scalar(-1i64),
+                (None, false) => Tensor::scalar(-1i32),
+                (Some(dims), true) => Tensor::vector(&dims),
+                (Some(dims), false) => {
+                    Tensor::vector(&dims.iter().map(|&d| d as i32).collect::<Vec<_>>())
+                }
+            }])
+        }),
+        on_host(),
+    ],
 };
 
 /// Changes the number of elements.
@@ -384,10 +406,13 @@ pub(crate) static RESIZE: Op = Op {
         gradient: Gradient::Rule(list_gradient::resize),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let list = list_at(cx, 0)?;
-        let mut list = TensorList::clone(&list);
-        list.items.resize(element_count(cx.int(1)?)?)?;
-        list.output()
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let list = list_at(cx, 0)?;
+            let mut list = TensorList::clone(&list);
+            list.items.resize(element_count(cx.int(1)?)?)?;
+            list.output()
+        }),
+        on_host(),
+    ],
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors, on_host};
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Tensor};
@@ -32,7 +32,7 @@ pub(crate) static SCATTER_V1: Op = Op {
         gradient: Gradient::Rule(list_gradient::scatter),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| scattered(cx, -1))],
+    kernels: &[cpu_tensors(|cx| scattered(cx, -1)), on_host()],
 };
 
 /// Concatenates the elements of a list.
@@ -52,9 +52,10 @@ pub(crate) static CONCAT_V1: Op = Op {
         gradient: Gradient::Rule(list_gradient::concat),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        all_in_one(cx, &cx.attrs().shape("element_shape"), &[])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| all_in_one(cx, &cx.attrs().shape("element_shape"), &[])),
+        on_host(),
+    ],
 };
 
 /// Lists of a variant tensor at input `i`.
@@ -101,35 +102,38 @@ pub(crate) static CONCAT_LISTS: Op = Op {
         gradient: Gradient::None,
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let (first, second) = (lists(cx, 0)?, lists(cx, 1)?);
-        if first.len() != second.len() {
-            return Err(KernelError::Argument(
-                "as many lists as there are first ones",
-            ));
-        }
-        let dtype = cx.attrs().dtype("element_dtype");
-        let mut all = Vec::with_capacity(first.len());
-        for (a, b) in first.iter().zip(&second) {
-            let mut list = TensorList::clone(a);
-            if let Some(other) = [a.dtype, b.dtype].into_iter().find(|d| Some(*d) != dtype) {
-                return Err(KernelError::Invalid(format!(
-                    "a list has elements of {other}, not of the node's element_dtype"
-                )));
+    kernels: &[
+        cpu_tensors(|cx| {
+            let (first, second) = (lists(cx, 0)?, lists(cx, 1)?);
+            if first.len() != second.len() {
+                return Err(KernelError::Argument(
+                    "as many lists as there are first ones",
+                ));
             }
-            for (i, item) in b.items.iter().enumerate() {
-                match item {
-                    Some(item) => {
-                        list.check(item)?;
-                        list.items.push(item.clone())?;
-                    }
-                    None => list.items.resize(a.items.len() + i + 1)?,
+            let dtype = cx.attrs().dtype("element_dtype");
+            let mut all = Vec::with_capacity(first.len());
+            for (a, b) in first.iter().zip(&second) {
+                let mut list = TensorList::clone(a);
+                if let Some(other) = [a.dtype, b.dtype].into_iter().find(|d| Some(*d) != dtype) {
+                    return Err(KernelError::Invalid(format!(
+                        "a list has elements of {other}, not of the node's element_dtype"
+                    )));
                 }
+                for (i, item) in b.items.iter().enumerate() {
+                    match item {
+                        Some(item) => {
+                            list.check(item)?;
+                            list.items.push(item.clone())?;
+                        }
+                        None => list.items.resize(a.items.len() + i + 1)?,
+                    }
+                }
+                all.push(list);
             }
-            all.push(list);
-        }
-        outputs(cx, all)
-    })],
+            outputs(cx, all)
+        }),
+        on_host(),
+    ],
 };
 
 /// Appends a row to each list.
@@ -151,23 +155,26 @@ pub(crate) static PUSH_BACK_BATCH: Op = Op {
         gradient: Gradient::None,
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let (lists, tensor) = (lists(cx, 0)?, cx.held(1)?);
-        let rows = rows(cx.memory(), &tensor)?;
-        if rows.len() != lists.len() {
-            return Err(KernelError::Invalid(format!(
-                "{} rows for {} lists",
-                rows.len(),
-                lists.len()
-            )));
-        }
-        let mut all = Vec::with_capacity(lists.len());
-        for (list, row) in lists.iter().zip(rows) {
-            let mut list = TensorList::clone(list);
-            list.check(&row)?;
-            list.items.push(row)?;
-            all.push(list);
-        }
-        outputs(cx, all)
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let (lists, tensor) = (lists(cx, 0)?, cx.held(1)?);
+            let rows = rows(cx.memory(), &tensor)?;
+            if rows.len() != lists.len() {
+                return Err(KernelError::Invalid(format!(
+                    "{} rows for {} lists",
+                    rows.len(),
+                    lists.len()
+                )));
+            }
+            let mut all = Vec::with_capacity(lists.len());
+            for (list, row) in lists.iter().zip(rows) {
+                let mut list = TensorList::clone(list);
+                list.check(&row)?;
+                list.items.push(row)?;
+                all.push(list);
+            }
+            outputs(cx, all)
+        }),
+        on_host(),
+    ],
 };

@@ -1,7 +1,7 @@
 //! TensorListStack, TensorListFromTensor, TensorListGather, TensorListScatterV2, TensorListScatterIntoExistingList,
 //! TensorListConcatV2, TensorListSplit.
 
-use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors, on_host};
 use thalweg_graph::op::{Gradient, arg, arg_of, int_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
@@ -56,24 +56,27 @@ pub(crate) static STACK: Op = Op {
         gradient: Gradient::Rule(list_gradient::stack),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let list = list_at(cx, 0)?;
-        let requested = shape_input(cx, 1)?;
-        let wanted = cx.attrs().int("num_elements");
-        if wanted >= 0 && wanted != list.items.len() as i64 {
-            return Err(KernelError::Invalid(format!(
-                "the list has {}, not {wanted} as was said",
-                counted(list.items.len(), "element")
-            )));
-        }
-        let items = all_elements(cx, &list, &requested)?;
-        Ok(vec![stacked(
-            cx.memory(),
-            list.dtype,
-            &items,
-            &merged_shape(&list, requested),
-        )?])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let list = list_at(cx, 0)?;
+            let requested = shape_input(cx, 1)?;
+            let wanted = cx.attrs().int("num_elements");
+            if wanted >= 0 && wanted != list.items.len() as i64 {
+                return Err(KernelError::Invalid(format!(
+                    "the list has {}, not {wanted} as was said",
+                    counted(list.items.len(), "element")
+                )));
+            }
+            let items = all_elements(cx, &list, &requested)?;
+            Ok(vec![stacked(
+                cx.memory(),
+                list.dtype,
+                &items,
+                &merged_shape(&list, requested),
+            )?])
+        }),
+        on_host(),
+    ],
 };
 
 /// Makes a list of the rows of a tensor.
@@ -94,26 +97,29 @@ pub(crate) static FROM_TENSOR: Op = Op {
         gradient: Gradient::Rule(list_gradient::from_tensor),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let tensor = cx.held(0)?;
-        let rows = rows(cx.memory(), &tensor)?;
-        let requested = shape_input(cx, 1)?;
-        let shape = requested
-            .merge(&Shape::known(&tensor.dims()[1..]))
-            .ok_or_else(|| {
-                KernelError::Invalid(format!(
-                    "the rows of {} are not {requested}",
-                    tensor.shape()
-                ))
-            })?;
-        TensorList {
-            dtype: tensor.dtype(),
-            shape,
-            max_elements: -1,
-            items: Items::of(rows, cx.memory())?,
-        }
-        .output()
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let tensor = cx.held(0)?;
+            let rows = rows(cx.memory(), &tensor)?;
+            let requested = shape_input(cx, 1)?;
+            let shape = requested
+                .merge(&Shape::known(&tensor.dims()[1..]))
+                .ok_or_else(|| {
+                    KernelError::Invalid(format!(
+                        "the rows of {} are not {requested}",
+                        tensor.shape()
+                    ))
+                })?;
+            TensorList {
+                dtype: tensor.dtype(),
+                shape,
+                max_elements: -1,
+                items: Items::of(rows, cx.memory())?,
+            }
+            .output()
+        }),
+        on_host(),
+    ],
 };
 
 /// Stacks some elements of a list into one tensor.
@@ -136,21 +142,24 @@ pub(crate) static GATHER: Op = Op {
         gradient: Gradient::Rule(list_gradient::gather),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let list = list_at(cx, 0)?;
-        let requested = shape_input(cx, 2)?;
-        let item = |i: i64| match usize::try_from(i) {
-            Ok(i) => list.item(cx, i, &requested),
-            Err(_) => Err(list.no_such_element(i)),
-        };
-        let items: Result<Vec<Tensor>, _> = cx.ints(1)?.into_iter().map(item).collect();
-        Ok(vec![stacked(
-            cx.memory(),
-            list.dtype,
-            &items?,
-            &merged_shape(&list, requested.clone()),
-        )?])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let list = list_at(cx, 0)?;
+            let requested = shape_input(cx, 2)?;
+            let item = |i: i64| match usize::try_from(i) {
+                Ok(i) => list.item(cx, i, &requested),
+                Err(_) => Err(list.no_such_element(i)),
+            };
+            let items: Result<Vec<Tensor>, _> = cx.ints(1)?.into_iter().map(item).collect();
+            Ok(vec![stacked(
+                cx.memory(),
+                list.dtype,
+                &items?,
+                &merged_shape(&list, requested.clone()),
+            )?])
+        }),
+        on_host(),
+    ],
 };
 
 /// Makes a list of the rows of a tensor, at the given indices.
@@ -173,7 +182,7 @@ pub(crate) static SCATTER: Op = Op {
         gradient: Gradient::Rule(list_gradient::scatter),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| scattered(cx, cx.int(3)?))],
+    kernels: &[cpu_tensors(|cx| scattered(cx, cx.int(3)?)), on_host()],
 };
 
 /// A list with the rows of input 0 at the indices of input 1; its length is negative where it follows from these.
@@ -230,15 +239,18 @@ pub(crate) static SCATTER_INTO: Op = Op {
         gradient: Gradient::Rule(list_gradient::scatter_into),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let mut list = TensorList::clone(&*list_at(cx, 0)?);
-        let indices = cx.ints(2)?;
-        let last = indices.iter().copied().max().unwrap_or(-1);
-        let len = element_count(last.saturating_add(1).max(list.items.len() as i64))?;
-        list.items.resize(len)?;
-        set_rows(&mut list, &indices, rows(cx.memory(), &cx.held(1)?)?)?;
-        list.output()
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let mut list = TensorList::clone(&*list_at(cx, 0)?);
+            let indices = cx.ints(2)?;
+            let last = indices.iter().copied().max().unwrap_or(-1);
+            let len = element_count(last.saturating_add(1).max(list.items.len() as i64))?;
+            list.items.resize(len)?;
+            set_rows(&mut list, &indices, rows(cx.memory(), &cx.held(1)?)?)?;
+            list.output()
+        }),
+        on_host(),
+    ],
 };
 
 /// Concatenates the elements of a list.
@@ -262,9 +274,10 @@ pub(crate) static CONCAT: Op = Op {
         gradient: Gradient::Rule(list_gradient::concat),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        all_in_one(cx, &shape_input(cx, 1)?, &cx.ints(2)?)
-    })],
+    kernels: &[
+        cpu_tensors(|cx| all_in_one(cx, &shape_input(cx, 1)?, &cx.ints(2)?)),
+        on_host(),
+    ],
 };
 
 /// The elements of the list at input 0 one after the other, and their numbers of rows.
@@ -310,15 +323,18 @@ pub(crate) static SPLIT: Op = Op {
         gradient: Gradient::Rule(list_gradient::split),
         ..LIST_OP
     },
-    kernels: &[cpu_tensors(|cx| {
-        let tensor = cx.held(0)?;
-        let items = split(cx.memory(), &tensor, &cx.ints(2)?)?;
-        TensorList {
-            dtype: tensor.dtype(),
-            shape: shape_input(cx, 1)?,
-            max_elements: -1,
-            items: Items::of(items, cx.memory())?,
-        }
-        .output()
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let tensor = cx.held(0)?;
+            let items = split(cx.memory(), &tensor, &cx.ints(2)?)?;
+            TensorList {
+                dtype: tensor.dtype(),
+                shape: shape_input(cx, 1)?,
+                max_elements: -1,
+                items: Items::of(items, cx.memory())?,
+            }
+            .output()
+        }),
+        on_host(),
+    ],
 };

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use thalweg_cpu::number::Arithmetic;
 use thalweg_cpu::parallel::for_chunks;
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, cpu_tensors, gpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, cpu_tensors, gpu, on_host};
 use thalweg_graph::op::{Gradient, arg, attr, count_attr, type_attr};
 use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
@@ -42,6 +42,7 @@ pub(crate) static ADD_N: Op = Op {
             Ok(vec![sum])
         })
         .only(&[("T", &[DType::Variant])]),
+        on_host().only(&[("T", &[DType::Variant])]),
         cpu(add_n).only(&[("T", DType::ALL_NUMBERS)]),
         gpu(crate::gpu::add_n).only(&[("T", DType::ALL_NUMBERS)]),
     ],

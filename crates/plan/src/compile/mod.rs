@@ -7,6 +7,8 @@ mod gpu;
 mod hosted;
 mod partial;
 mod request_graph;
+mod unroll;
+mod update_shapes;
 mod uses;
 
 use std::sync::Arc;
@@ -33,6 +35,7 @@ use gpu::GpuBuilder;
 pub use partial::{client_channel, with_client_channels};
 use request_graph::complete;
 pub use request_graph::simplified;
+use unroll::unrolled;
 use uses::Uses;
 
 /// Stands for the slot of an input that lies nowhere: a variable's handle.
@@ -48,7 +51,7 @@ pub fn compile(
     context: PlanContext<'_>,
 ) -> Result<Plan, SessionError> {
     let simplified = simplified(data, request, context)?;
-    planned(simplified, false, request, context)
+    planned(unrolled(simplified, context), false, request, context)
 }
 
 /// Compiles the plan of a part, whose nodes are in order; `devices` is by node.
@@ -132,13 +135,13 @@ fn check_size(graph: &GraphData, context: PlanContext<'_>) -> Result<(), Session
 
 /// Compiles a simplified graph, whose nodes may be in order already.
 fn planned(
-    mut simplified: Simplified,
+    simplified: Simplified,
     in_order: bool,
     request: &Request<'_>,
     context: PlanContext<'_>,
 ) -> Result<Plan, SessionError> {
     check_size(&simplified.graph, context)?;
-    let moved = hosted::to_host(&mut simplified, context)?;
+    let (mut simplified, moved) = hosted::to_host(simplified, in_order, context)?;
     if context.fuse {
         simplified = defer_products(simplified, context);
         simplified = crate::fusion::fused(simplified, context);

@@ -12,9 +12,9 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-use thalweg_graph::function::calls;
+use thalweg_graph::function::{MAX_CALL_DEPTH, calls};
 use thalweg_graph::op::Effect;
-use thalweg_graph::{GraphData, NodeId, OutputId};
+use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 
 pub(crate) use sections::order_sections;
 use sections::sections;
@@ -82,6 +82,8 @@ impl Accesses {
 /// A critical section begins after the end of the one before it of the same mutex.
 /// A collective waits for those built before it, and is then taken at once: later nodes run while ranks exchange
 /// values.
+/// A node that may wait for another step, such as the op of a queue, comes after all nodes that do not need it. One of
+/// these may be what it waits for, and a GPU runs its nodes in this order.
 pub(super) fn sequence(graph: &GraphData, accesses: &Accesses) -> Vec<NodeId> {
     let mut waiting: Vec<u32> = graph
         .nodes()
@@ -129,8 +131,12 @@ struct Order<'a> {
     /// By node: the updates that it keeps from running, and whether hard.
     blocks: Vec<SmallVec<[(NodeId, bool); 1]>>,
     ready: BinaryHeap<Reverse<NodeId>>,
+    /// Nodes that may wait for another step.
+    blocking: BinaryHeap<Reverse<NodeId>>,
     urgent: BinaryHeap<Reverse<NodeId>>,
     deferred: BTreeSet<NodeId>,
+    /// By function that was searched: `true` if a node of it may wait for another step.
+    functions: FxHashMap<&'a str, bool>,
 }
 
 impl<'a> Order<'a> {
@@ -141,8 +147,10 @@ impl<'a> Order<'a> {
             blockers: vec![Blockers::default(); graph.len()],
             blocks: vec![SmallVec::new(); graph.len()],
             ready: BinaryHeap::new(),
+            blocking: BinaryHeap::new(),
             urgent: BinaryHeap::new(),
             deferred: BTreeSet::new(),
+            functions: FxHashMap::default(),
         };
         let mut users: Vec<Vec<NodeId>> = vec![Vec::new(); accesses.variables];
         for id in graph.ids() {
@@ -196,7 +204,9 @@ impl<'a> Order<'a> {
     fn add(&mut self, id: NodeId) {
         let collective = self.graph.node(id).op.effect == Effect::Collective;
         let waits = collective || !self.is_free(id);
-        if self.accesses.updates[id.index()].is_empty() && !waits {
+        if !waits && blocks(self.graph, self.graph.node(id), (&mut self.functions, 0)) {
+            self.blocking.push(Reverse(id));
+        } else if self.accesses.updates[id.index()].is_empty() && !waits {
             self.ready.push(Reverse(id));
         } else if self.is_free(id) {
             self.urgent.push(Reverse(id));
@@ -212,7 +222,8 @@ impl<'a> Order<'a> {
     }
 
     fn next(&mut self) -> Option<NodeId> {
-        if let Some(Reverse(id)) = self.urgent.pop().or_else(|| self.ready.pop()) {
+        let next = self.urgent.pop().or_else(|| self.ready.pop());
+        if let Some(Reverse(id)) = next.or_else(|| self.blocking.pop()) {
             return Some(id);
         }
         // Uses of an old value that wait for an update: it goes on, into a copy. Where reads and
@@ -232,6 +243,33 @@ impl<'a> Order<'a> {
             }
         }
     }
+}
+
+/// `true` for a node that may wait for another step, or calls a function with one that may; `known` has the functions that
+/// were searched.
+fn blocks<'a>(
+    graph: &'a GraphData,
+    node: &'a Node,
+    (known, depth): (&mut FxHashMap<&'a str, bool>, usize),
+) -> bool {
+    if node.op.effect == Effect::Blocking || depth > MAX_CALL_DEPTH {
+        return true;
+    }
+    let mut called = calls(node.attrs.iter().map(|(_, a)| a)).into_iter();
+    called.any(|name| {
+        if let Some(&found) = known.get(name) {
+            return found;
+        }
+        // A function that calls itself blocks if another node of it does.
+        known.insert(name, false);
+        let mut nodes = graph
+            .function(name)
+            .into_iter()
+            .flat_map(|f| f.body.nodes());
+        let found = nodes.any(|(_, n)| blocks(graph, n, (known, depth + 1)));
+        known.insert(name, found);
+        found
+    })
 }
 
 /// The nodes that use or wait for `from`, or for another one that does.

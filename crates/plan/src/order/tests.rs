@@ -10,6 +10,7 @@ static READ: OpDef = bare_op("Read", Effect::Read);
 static UPDATE: OpDef = bare_op("Update", Effect::Write);
 static HANDLE: OpDef = bare_op("Handle", Effect::Handle);
 static COLLECTIVE: OpDef = bare_op("Collective", Effect::Collective);
+static BLOCKING: OpDef = bare_op("Blocking", Effect::Blocking);
 
 /// A graph of bare nodes, and the variables that they use and update.
 #[derive(Default)]
@@ -176,6 +177,16 @@ fn a_collective_whose_inputs_are_there_precedes_other_nodes() {
     step.pure(&[]);
     step.collective(&[]);
     assert_eq!(step.sequence(), [2, 0, 1]);
+}
+
+#[test]
+fn a_node_that_may_block_follows_those_that_do_not_need_it() {
+    let mut step = Step::default();
+    let taken = step.add(&BLOCKING, &[], &[], &[]);
+    let used = step.pure(&[taken]);
+    let given = step.pure(&[]);
+    let put = step.update(0, &[given]);
+    assert_eq!(step.sequence(), [given, put, taken, used]);
 }
 
 #[test]

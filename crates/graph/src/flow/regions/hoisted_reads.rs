@@ -9,9 +9,10 @@ use thalweg_tensor::DType;
 
 use crate::data::GraphData;
 use crate::error::GraphError;
+use crate::flow::ops::makes_array;
 use crate::flow::value_readers::{find_op, on_value, passes, value_op};
 use crate::node::{NodeId, OutputId};
-use crate::op::FindOp;
+use crate::op::{Calls, FindOp};
 use crate::simplified::Simplified;
 
 /// A region: the number of its group, and its nodes by number.
@@ -40,6 +41,17 @@ pub(super) fn hoist_reads(
             .iter()
             .map(|&handle| VariableUses::of(simplified, handle, members))
             .collect();
+        let is_array = |o: &OutputId| makes_array(simplified.graph.node(o.node).op.name);
+        let pinned = used
+            .iter()
+            .zip(&uses)
+            .find(|(o, u)| u.is_none() && !is_array(o));
+        let pinned = pinned.map(|(handle, _)| device(handle));
+        let arrays: Vec<OutputId> = used.iter().filter(|o| is_array(o)).copied().collect();
+        if let Some(on) = pinned {
+            arrays.iter().for_each(|&a| move_array(simplified, a, on));
+        }
+        let device = |o: &OutputId| simplified.devices[o.node.index()];
         let fixed = used.iter().zip(&uses).find(|(_, uses)| uses.is_none());
         let on = fixed.map_or_else(
             || most_common(simplified, members),
@@ -60,6 +72,27 @@ pub(super) fn hoist_reads(
         }
     }
     Ok(())
+}
+
+/// Moves an array or a stack to a device, with all nodes that use its handle or that of its gradient: it lives for a step,
+/// so any device will do.
+fn move_array(simplified: &mut Simplified, handle: OutputId, to: u32) {
+    let graph = &simplified.graph;
+    let mut handles = vec![handle];
+    while let Some(handle) = handles.pop() {
+        simplified.devices[handle.node.index()] = to;
+        for user in graph.consumers(handle.node) {
+            let node = graph.node(user);
+            if node.inputs.contains(&handle) && simplified.devices[user.index()] != to {
+                simplified.devices[user.index()] = to;
+                let is_loop = node.op.calls == Calls::Loop;
+                let makes = makes_array(node.op.name);
+                let given = (0..).zip(&node.inputs);
+                let given = given.filter(|(i, o)| **o == handle && (is_loop || makes && *i == 0));
+                handles.extend(given.map(|(index, _)| OutputId { node: user, index }));
+            }
+        }
+    }
 }
 
 /// The resources from outside that the members use, in the order of their use.

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::number::Arithmetic;
-use thalweg_device::{KernelError, Op, Prepared, cpu, cpu_tensors, gpu};
+use thalweg_device::{KernelError, Op, Prepared, cpu, cpu_tensors, gpu, on_host};
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
 use thalweg_graph::{OpDef, scalar_of};
 use thalweg_tensor::shape::elements;
@@ -82,6 +82,7 @@ pub(crate) static ZEROS_LIKE: Op = Op {
     kernels: &[
         cpu_tensors(|cx| Ok(vec![variant_sum::zeros_like(cx, cx.tensor(0)?)?]))
             .only(&[("T", &[DType::String, DType::Variant])]),
+        on_host().only(&[("T", &[DType::Variant])]),
         cpu(|p| {
             as_uints(p, &[0], &[0], &|p| {
                 dispatch!(p.dtype(0), SIZES, T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {

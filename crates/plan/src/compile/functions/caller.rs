@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use thalweg_device::{Body, DeviceType, KernelError};
 use thalweg_graph::op::Calls;
 use thalweg_graph::simplify::{Simplified, known};
-use thalweg_graph::{Function, GraphData, Node, NodeId, OutputId};
+use thalweg_graph::{Fact, Function, GraphData, Node, NodeId, OutputId};
 
 use crate::compile::request_graph::simplified;
 use crate::error::{SessionError, failed};
@@ -12,7 +12,7 @@ use crate::kernels::find;
 use crate::request::{Fetch, PlanContext, Request};
 
 /// `true` for a node whose functions a GPU's program holds.
-pub(super) fn is_call(node: &Node, context: PlanContext<'_>) -> bool {
+pub(in crate::compile) fn is_call(node: &Node, context: PlanContext<'_>) -> bool {
     let kernel = find(context.kernels, DeviceType::Gpu, node);
     // A node whose value was folded has no inputs any more.
     !known(node) && kernel.is_some_and(|(_, kernel)| matches!(kernel.body, Body::Functions))
@@ -30,12 +30,12 @@ pub(super) struct Called {
 }
 
 /// A node that calls two functions.
-pub(super) struct Caller<'a> {
-    pub(super) graph: &'a GraphData,
-    pub(super) id: NodeId,
+pub(in crate::compile) struct Caller<'a> {
+    pub(in crate::compile) graph: &'a GraphData,
+    pub(in crate::compile) id: NodeId,
     /// The number of its GPU.
-    pub(super) device: u32,
-    pub(super) context: PlanContext<'a>,
+    pub(in crate::compile) device: u32,
+    pub(in crate::compile) context: PlanContext<'a>,
 }
 
 impl<'a> Caller<'a> {
@@ -47,7 +47,7 @@ impl<'a> Caller<'a> {
         matches!(self.node().op.calls, Calls::Loop)
     }
 
-    fn function(&self, attr: &str) -> Result<&'a Function, SessionError> {
+    pub(in crate::compile) fn function(&self, attr: &str) -> Result<&'a Function, SessionError> {
         let node = self.node();
         let name = node.attrs.func(attr).map_or("", |f| &f.name);
         let function = self.graph.function(name);
@@ -74,7 +74,7 @@ impl<'a> Caller<'a> {
     }
 
     /// Returns the values of a loop that an iteration changes, by number.
-    fn changed(&self) -> Result<SmallVec<[usize; 4]>, SessionError> {
+    pub(in crate::compile) fn changed(&self) -> Result<SmallVec<[usize; 4]>, SessionError> {
         let body = self.function("body")?;
         let mut live = self.live();
         live.retain(|i| !returns_argument(body, *i));
@@ -124,6 +124,26 @@ impl<'a> Caller<'a> {
         arguments: Vec<OutputId>,
         (computed, results): (SmallVec<[usize; 4]>, usize),
     ) -> Result<Called, SessionError> {
+        let facts: Vec<Option<Fact>> = arguments
+            .iter()
+            .map(|&a| self.graph.fact(a).cloned())
+            .collect();
+        Ok(Called {
+            simplified: self.simplified_for(function, &facts, (&computed, results))?,
+            arguments,
+            computed,
+            results,
+        })
+    }
+
+    /// Returns a function as it is simplified for arguments with these facts, where so many results of the node are
+    /// wanted and these are computed.
+    pub(in crate::compile) fn simplified_for(
+        &self,
+        function: &Function,
+        arguments: &[Option<Fact>],
+        (computed, results): (&[usize], usize),
+    ) -> Result<Simplified, SessionError> {
         let node = self.node();
         let (takes, gives) = (function.inputs.len(), function.outputs.len());
         if takes != arguments.len() || gives != results {
@@ -139,11 +159,8 @@ impl<'a> Caller<'a> {
         let feeds: Vec<_> = function
             .inputs
             .iter()
-            .zip(&arguments)
-            .filter_map(|(&node, &argument)| {
-                let input = OutputId { node, index: 0 };
-                Some((input, self.graph.fact(argument)?.clone()))
-            })
+            .zip(arguments)
+            .filter_map(|(&node, fact)| Some((OutputId { node, index: 0 }, fact.clone()?)))
             .collect();
         let values = computed.iter().filter_map(|&i| function.outputs.get(i));
         let values = values.map(|&o| Fetch::Value(o));
@@ -156,12 +173,7 @@ impl<'a> Caller<'a> {
             devices: &vec![self.device; data.len()],
             variables: &[],
         };
-        Ok(Called {
-            simplified: simplified(&data, &request, self.context)?,
-            arguments,
-            computed,
-            results,
-        })
+        simplified(&data, &request, self.context)
     }
 }
 

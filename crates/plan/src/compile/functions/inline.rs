@@ -92,6 +92,7 @@ fn append(graph: &mut GraphData, (caller, path): (NodeId, &str), called: Called)
         index: 0,
     };
     let from = called.simplified.graph;
+    let renamed = graph.adopt(&from);
     let mut nodes = vec![invalid; from.len()];
     for (feed, &argument) in called.simplified.feeds.iter().zip(&called.arguments) {
         if let Some(feed) = feed {
@@ -110,6 +111,7 @@ fn append(graph: &mut GraphData, (caller, path): (NodeId, &str), called: Called)
             continue;
         }
         let mut copy = Node::clone(member);
+        renamed.rename(&mut copy.attrs);
         for input in &mut copy.inputs {
             *input = moved(&nodes, *input);
         }

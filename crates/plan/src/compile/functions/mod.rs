@@ -8,5 +8,6 @@ mod caller;
 mod inline;
 mod reason;
 
+pub(super) use caller::{Caller, is_call};
 pub(super) use inline::{Functions, Inlined, inline};
 pub(super) use reason::{Nesting, call_reason};

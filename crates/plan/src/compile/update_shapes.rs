@@ -1,0 +1,117 @@
+//! Shapes of gradients that only the step knows: an update of a variable takes a gradient of the variable's shape.
+
+use smallvec::SmallVec;
+use thalweg_graph::check::check_node;
+use thalweg_graph::op::Effect;
+use thalweg_graph::simplify::Simplified;
+use thalweg_graph::{Attr, Attrs, Fact, GraphData, Node, NodeId, OutputId};
+
+use crate::request::PlanContext;
+
+/// The inputs of updates that have the variable's shape.
+const LIKE_VARIABLE: [&str; 3] = ["grad", "delta", "value"];
+
+/// Puts an `EnsureShape` on the host in front of each update on a GPU whose gradient has a shape that is known only when
+/// it runs: it may come from a loop on the host.
+pub(super) fn with_update_shapes(
+    simplified: Simplified,
+    host: u32,
+    context: PlanContext<'_>,
+) -> Simplified {
+    let graph = &simplified.graph;
+    let is_late = |id: NodeId| {
+        let device = simplified.devices[id.index()] as usize;
+        context.devices[device].gpu().is_some() && late_input(graph, graph.node(id)).is_some()
+    };
+    if !graph.ids().any(is_late) {
+        return simplified;
+    }
+    let mut out = graph.empty();
+    let mut devices = Vec::with_capacity(graph.len());
+    let mut nodes: Vec<NodeId> = Vec::with_capacity(graph.len());
+    let here = |nodes: &[NodeId], o: OutputId| OutputId {
+        node: nodes[o.node.index()],
+        ..o
+    };
+    for (id, node) in graph.nodes() {
+        let mut node = Node::clone(node);
+        for input in &mut node.inputs {
+            *input = here(&nodes, *input);
+        }
+        for control in &mut node.controls {
+            *control = nodes[control.index()];
+        }
+        if is_late(id)
+            && let Some((at, fact)) = late_input(&out, &node)
+            && let Some(ensured) = ensured(&out, &node, (at, fact), context)
+        {
+            devices.push(host);
+            node.inputs[at] = OutputId {
+                node: out.push(ensured),
+                index: 0,
+            };
+        }
+        devices.push(simplified.devices[id.index()]);
+        nodes.push(out.push(node));
+    }
+    Simplified {
+        feeds: simplified
+            .feeds
+            .iter()
+            .map(|f| f.map(|n| nodes[n.index()]))
+            .collect(),
+        fetches: simplified
+            .fetches
+            .iter()
+            .map(|&o| here(&nodes, o))
+            .collect(),
+        targets: simplified
+            .targets
+            .iter()
+            .map(|t| nodes[t.index()])
+            .collect(),
+        graph: out,
+        devices,
+    }
+}
+
+/// Returns the gradient of an update whose shape is not known though the variable's is, by number, and its fact.
+fn late_input(graph: &GraphData, node: &Node) -> Option<(usize, Fact)> {
+    let is_dense = !node.op.inputs.iter().any(|arg| arg.name == "indices");
+    if node.op.effect != Effect::Write || !is_dense {
+        return None;
+    }
+    let (_, shape) = graph.fact(*node.inputs.first()?)?.variable.clone()?;
+    let named = |i: &usize| {
+        let arg = node.input_arg(*i);
+        arg.is_some_and(|arg| LIKE_VARIABLE.contains(&arg.name))
+    };
+    let at = (0..node.inputs.len()).find(named)?;
+    let fact = graph.fact(node.inputs[at])?;
+    let late = shape.is_known() && !fact.shape.is_known();
+    late.then(|| (at, Fact::new(fact.dtype, shape)))
+}
+
+fn ensured(
+    graph: &GraphData,
+    node: &Node,
+    (at, fact): (usize, Fact),
+    context: PlanContext<'_>,
+) -> Option<Node> {
+    let op = &context.kernels.get("EnsureShape")?.def;
+    let input = node.inputs[at];
+    let mut attrs = Attrs::default();
+    attrs.set("shape", Attr::Shape(fact.shape));
+    let (attrs, outputs) = check_node(op, &[graph.fact(input)?.clone()], attrs).ok()?;
+    Some(Node {
+        name: format!("{}/shape", node.name),
+        op,
+        inputs: SmallVec::from_elem(input, 1),
+        controls: SmallVec::new(),
+        attrs,
+        device: node.device.clone(),
+        colocation: SmallVec::new(),
+        outputs,
+        origin: node.origin.clone(),
+    })
+}
