@@ -5,13 +5,12 @@ use thalweg_tests::test_gpu;
 
 /// Graphs with a step that a GPU refuses: a loop or a region that the host has to run updates a variable of the GPU,
 /// or a variable has no known shape.
-const REFUSED: [&str; 6] = [
+const REFUSED: [&str; 5] = [
     "dead_values",
     "old_variables",
     "references_at_the_end",
     "untaken_branches",
     "while_raw",
-    "while_updates_v1",
 ];
 
 #[test]

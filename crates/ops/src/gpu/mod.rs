@@ -36,7 +36,7 @@ pub(crate) use gather::{gather, gather_of, reverse_sequence};
 pub(crate) use gemm::gemm;
 pub(crate) use normalize::{batch_norm, batch_norm_grad, lrn, lrn_grad};
 pub(crate) use pool::{pool, pool_argmax, pool_argmax_grad};
-pub(crate) use random::random;
+pub(crate) use random::{random, stateless};
 pub(crate) use reduce::reduce;
 pub(crate) use rows::{
     BadIndices, IndexedRows, scatter, scatter_nd, scatter_nd_variable, segment_sum, sparse_step,

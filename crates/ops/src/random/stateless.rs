@@ -3,7 +3,7 @@
 //! StatelessRandomGetAlg.
 //! Their numbers depend on the inputs only: on two seeds, or on a key and a counter (V2).
 
-use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu, on_host};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
@@ -102,7 +102,10 @@ pub(crate) static UNIFORM: Op = Op {
         SEED_INPUTS,
         &[FLOAT, LISTED, SEEDS],
     ),
-    kernels: &[cpu(uniform)],
+    kernels: &[
+        cpu(uniform),
+        gpu(|p| crate::gpu::stateless(p, "RandomUniform")),
+    ],
 };
 
 /// Uniform over `[0, 1)`, from a key.
@@ -113,7 +116,10 @@ pub(crate) static UNIFORM_V2: Op = Op {
         KEY_INPUTS,
         &[FLOAT, LISTED_V2],
     ),
-    kernels: &[cpu(uniform)],
+    kernels: &[
+        cpu(uniform),
+        gpu(|p| crate::gpu::stateless(p, "RandomUniform")),
+    ],
 };
 
 /// Standard normal distribution, from seeds.
@@ -124,7 +130,10 @@ pub(crate) static NORMAL: Op = Op {
         SEED_INPUTS,
         &[FLOAT, LISTED, SEEDS],
     ),
-    kernels: &[cpu(normal)],
+    kernels: &[
+        cpu(normal),
+        gpu(|p| crate::gpu::stateless(p, "RandomStandardNormal")),
+    ],
 };
 
 /// Standard normal distribution, from a key.
@@ -135,7 +144,10 @@ pub(crate) static NORMAL_V2: Op = Op {
         KEY_INPUTS,
         &[FLOAT, LISTED_V2],
     ),
-    kernels: &[cpu(normal)],
+    kernels: &[
+        cpu(normal),
+        gpu(|p| crate::gpu::stateless(p, "RandomStandardNormal")),
+    ],
 };
 
 /// Standard normal distribution between -2 and 2, from seeds.
@@ -146,7 +158,10 @@ pub(crate) static TRUNCATED: Op = Op {
         SEED_INPUTS,
         &[FLOAT, LISTED, SEEDS],
     ),
-    kernels: &[cpu(truncated_normal)],
+    kernels: &[
+        cpu(truncated_normal),
+        gpu(|p| crate::gpu::stateless(p, "TruncatedNormal")),
+    ],
 };
 
 /// Standard normal distribution between -2 and 2, from a key.
@@ -157,7 +172,10 @@ pub(crate) static TRUNCATED_V2: Op = Op {
         KEY_INPUTS,
         &[FLOAT, LISTED_V2],
     ),
-    kernels: &[cpu(truncated_normal)],
+    kernels: &[
+        cpu(truncated_normal),
+        gpu(|p| crate::gpu::stateless(p, "TruncatedNormal")),
+    ],
 };
 
 /// Uniform over an interval of integers, from seeds.
@@ -168,7 +186,10 @@ pub(crate) static UNIFORM_INT: Op = Op {
         SEED_RANGE_INPUTS,
         &[type_attr("dtype", DType::INDICES), LISTED, SEEDS],
     ),
-    kernels: &[cpu(uniform_int)],
+    kernels: &[
+        cpu(uniform_int),
+        gpu(|p| crate::gpu::stateless(p, "RandomUniformInt")),
+    ],
 };
 
 /// Uniform over an interval of integers, from a key.
@@ -179,7 +200,10 @@ pub(crate) static UNIFORM_INT_V2: Op = Op {
         KEY_RANGE_INPUTS,
         &[type_attr("dtype", INT_TYPES), LISTED_V2],
     ),
-    kernels: &[cpu(uniform_int).only(&[("dtype", DType::INDICES)])],
+    kernels: &[
+        cpu(uniform_int).only(&[("dtype", DType::INDICES)]),
+        gpu(|p| crate::gpu::stateless(p, "RandomUniformInt")).only(&[("dtype", DType::INDICES)]),
+    ],
 };
 
 /// Uniform over all integers, from seeds.
@@ -194,7 +218,10 @@ pub(crate) static FULL_INT: Op = Op {
             type_attr_or("Tseed", INT_TYPES, DType::I64),
         ],
     ),
-    kernels: &[cpu(full_int)],
+    kernels: &[
+        cpu(full_int),
+        gpu(|p| crate::gpu::stateless(p, "RandomUniformFullInt")),
+    ],
 };
 
 /// Uniform over all integers, from a key.
@@ -205,7 +232,10 @@ pub(crate) static FULL_INT_V2: Op = Op {
         KEY_INPUTS,
         &[FULL_INT_TYPE, LISTED_V2],
     ),
-    kernels: &[cpu(full_int)],
+    kernels: &[
+        cpu(full_int),
+        gpu(|p| crate::gpu::stateless(p, "RandomUniformFullInt")),
+    ],
 };
 
 fn key_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -244,7 +274,7 @@ pub(crate) static GET_KEY_COUNTER: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(key)],
+    kernels: &[cpu(key), on_host()],
 };
 
 /// Key, counter and algorithm of two seeds.
@@ -263,7 +293,7 @@ pub(crate) static GET_KEY_COUNTER_ALG: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(key)],
+    kernels: &[cpu(key), on_host()],
 };
 
 /// Number of the algorithm.
@@ -276,10 +306,13 @@ pub(crate) static GET_ALG: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|_| {
-        Ok(Prepared::new(1, |cx| {
-            cx.output::<i32>(0)?.fill(RNG_ALG_PHILOX);
-            Ok(())
-        }))
-    })],
+    kernels: &[
+        cpu(|_| {
+            Ok(Prepared::new(1, |cx| {
+                cx.output::<i32>(0)?.fill(RNG_ALG_PHILOX);
+                Ok(())
+            }))
+        }),
+        on_host(),
+    ],
 };

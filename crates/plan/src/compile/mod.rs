@@ -5,6 +5,7 @@ mod emit;
 mod functions;
 mod gpu;
 mod hosted;
+mod loop_shapes;
 mod partial;
 mod request_graph;
 mod unroll;
@@ -32,6 +33,7 @@ use crate::task_part::TaskPart;
 use builder::{Builder, Built};
 use functions::{Functions, inline};
 use gpu::GpuBuilder;
+use loop_shapes::with_loop_shapes;
 pub use partial::{client_channel, with_client_channels};
 use request_graph::complete;
 pub use request_graph::simplified;
@@ -141,6 +143,7 @@ fn planned(
     context: PlanContext<'_>,
 ) -> Result<Plan, SessionError> {
     check_size(&simplified.graph, context)?;
+    let simplified = with_loop_shapes(simplified, context);
     let (mut simplified, moved) = hosted::to_host(simplified, in_order, context)?;
     if context.fuse {
         simplified = defer_products(simplified, context);

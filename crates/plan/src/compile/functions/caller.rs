@@ -39,7 +39,7 @@ pub(in crate::compile) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn node(&self) -> &'a Node {
+    pub(in crate::compile) fn node(&self) -> &'a Node {
         self.graph.node(self.id)
     }
 
