@@ -158,6 +158,27 @@ fn a_loop_with_lists_of_unknown_length_runs_on_the_host() {
     assert!(found["_Recv"] <= 10 && found["_Send"] <= 8, "{found:#?}");
 }
 
+#[test]
+fn a_loop_with_lists_of_too_many_iterations_runs_on_the_host() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let empty = g.op("EmptyTensorList").input(g.constant([2i32]));
+    let empty = empty.input(g.constant(-1i32));
+    let empty = empty.attr("element_dtype", DType::F32).output();
+    let end = g.while_loop(
+        &[g.constant(0i32), empty],
+        |_, v| v[0].less(1_000_000_000i32),
+        |b, v| {
+            let pushed = b.op("TensorListPushBack").input(v[1]).input(x);
+            let pushed = pushed.attr("element_dtype", DType::F32).output();
+            vec![v[0] + 1, pushed]
+        },
+    );
+    let count = g.op("TensorListLength").input(end[1]).build();
+    let found = host_ops(&g, count);
+    assert!(found.contains_key("StatelessWhile"), "{found:#?}");
+}
+
 /// The host's ops of a step of ResNet-20 in half precision.
 fn of_scaled_training(scale: LossScale) -> BTreeMap<String, usize> {
     let g = Graph::new();
