@@ -49,6 +49,25 @@ fn identity<'g>(g: &'g Graph, x: Output<'g>) -> Output<'g> {
 }
 
 #[test]
+fn a_factor_of_one_that_waits_for_an_update_runs_it() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let w = g.variable("w", [1.0f32, 2.0]);
+    let update = w.assign_add([1.0f32, 1.0]);
+    let one = g.control_dependencies([update], || g.constant(1.0f32));
+    // The product equals `x`, and runs the update all the same.
+    let y = x * one;
+    let session = Session::new(&g).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for step in 1..3 {
+        let got: Vec<f32> = session.run(y, [x.feed([3.0f32, 4.0])]).unwrap();
+        assert_eq!(got, [3.0, 4.0]);
+        let w: Vec<f32> = session.run(w, []).unwrap();
+        assert_eq!(w, [1.0 + step as f32, 2.0 + step as f32]);
+    }
+}
+
+#[test]
 fn users_of_a_passed_on_value_inherit_its_control_dependencies() {
     assert_held_back(
         || devices_sharing_threads(1, 2),

@@ -313,7 +313,7 @@ impl Simplifier<'_> {
             && !flows
             && controls.is_empty()
             && let Some(i) = same_as(node.op, &facts, &attrs)
-            && (node.outputs.len() == 1 || inputs.iter().all(|i| self.is_skippable(i.node)))
+            && self.may_leave_out(&inputs, (node.outputs.len() == 1).then_some(i))
         {
             for (index, &input) in (0..node.outputs.len() as u32).zip(&inputs[i..]) {
                 let output = OutputId { node: old, index };
@@ -375,6 +375,12 @@ impl Simplifier<'_> {
     /// `true` if a value may be left out when it is unused: nothing runs, and nothing is waited for, because of it.
     fn is_skippable(&self, node: NodeId) -> bool {
         !self.is_unskippable(node) && !self.is_ordered(node)
+    }
+
+    /// `true` if all of these inputs may be left out, but for the one that users take in place of the node.
+    fn may_leave_out(&self, inputs: &[OutputId], but: Option<usize>) -> bool {
+        let mut others = (0..inputs.len()).filter(|&i| Some(i) != but);
+        others.all(|i| self.is_skippable(inputs[i].node))
     }
 
     fn device(&self, old: NodeId) -> u32 {
