@@ -7,6 +7,7 @@ use thalweg::prelude::*;
 use thalweg::session::Cancel;
 
 use super::gpu_branches;
+use super::gpu_lists;
 use super::gpu_loops;
 use super::line::{feeds, line};
 use super::test_gpu::{self, Gpu};
@@ -15,7 +16,7 @@ use super::test_gpu::{self, Gpu};
 pub type Check = fn(&Gpu);
 
 /// All checks by name.
-pub const CHECKS: [(&str, Check); 24] = [
+pub const CHECKS: [(&str, Check); 33] = [
     (
         "replayed_steps_match_uncaptured_ones",
         replayed_steps_match_uncaptured_ones,
@@ -111,6 +112,42 @@ pub const CHECKS: [(&str, Check); 24] = [
     (
         "branches_that_are_too_deep_run_on_the_host",
         gpu_branches::branches_that_are_too_deep_run_on_the_host,
+    ),
+    (
+        "recurrent_networks_train_on_a_gpu_as_on_the_cpu",
+        gpu_lists::recurrent_networks_train_on_a_gpu_as_on_the_cpu,
+    ),
+    (
+        "an_unrolled_loop_reads_and_writes_lists",
+        gpu_lists::an_unrolled_loop_reads_and_writes_lists,
+    ),
+    (
+        "nested_loops_with_lists_are_unrolled",
+        gpu_lists::nested_loops_with_lists_are_unrolled,
+    ),
+    (
+        "a_loop_with_lists_that_cannot_be_unrolled_runs_on_the_host",
+        gpu_lists::a_loop_with_lists_that_cannot_be_unrolled_runs_on_the_host,
+    ),
+    (
+        "a_loop_with_lists_that_updates_a_variable_of_the_gpu_is_an_error",
+        gpu_lists::a_loop_with_lists_that_updates_a_variable_of_the_gpu_is_an_error,
+    ),
+    (
+        "an_unrolled_loop_draws_other_random_numbers_in_each_iteration",
+        gpu_lists::an_unrolled_loop_draws_other_random_numbers_in_each_iteration,
+    ),
+    (
+        "arrays_and_stacks_of_an_unrolled_loop_hold_its_values",
+        gpu_lists::arrays_and_stacks_of_an_unrolled_loop_hold_its_values,
+    ),
+    (
+        "an_unrolled_loop_reads_a_variable_after_what_it_waits_for",
+        gpu_lists::an_unrolled_loop_reads_a_variable_after_what_it_waits_for,
+    ),
+    (
+        "a_list_may_be_fetched_beside_an_unrolled_loop",
+        gpu_lists::a_list_may_be_fetched_beside_an_unrolled_loop,
     ),
 ];
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::unionfind::UnionFind;
 use petgraph::visit::EdgeRef;
 
 use crate::function::Function;
@@ -292,6 +293,15 @@ impl GraphData {
             stack.extend(node.controls.iter());
         }
         seen
+    }
+
+    /// By node: the number of its group. Two nodes are of one group where pairs lead from one to the other.
+    pub fn groups(&self, pairs: impl IntoIterator<Item = [NodeId; 2]>) -> Vec<usize> {
+        let mut together = UnionFind::<usize>::new(self.len());
+        for [one, other] in pairs {
+            together.union(one.index(), other.index());
+        }
+        together.into_labeling()
     }
 
     /// The nodes for which `keep` is true in topological order, ties in the order of building. The

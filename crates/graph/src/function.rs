@@ -201,7 +201,7 @@ impl Function {
                 behind.iter().flatten().for_each(|&a| found[a] = true);
                 continue;
             }
-            for function in calls(node.attrs.iter().map(|(_, a)| a)) {
+            for function in node.functions() {
                 let Some(called) = library.function(function) else {
                     continue;
                 };
@@ -220,7 +220,50 @@ impl Function {
     }
 }
 
+impl Node {
+    /// The names of the functions that it calls.
+    pub fn functions(&self) -> Vec<&str> {
+        calls(self.attrs.iter().map(|(_, a)| a))
+    }
+}
+
 impl GraphData {
+    /// `true` if a node has an effect for which `is` is `true`; one that calls functions has those of their nodes.
+    /// `known` caches the results of functions: for one library, and one `is`. A call that is too deep, or of a function
+    /// that calls itself, is taken to have it.
+    pub fn has_effect<'a>(
+        &'a self,
+        node: &'a Node,
+        is: &dyn Fn(Effect) -> bool,
+        known: &mut HashMap<&'a str, bool>,
+    ) -> bool {
+        self.has_effect_at(node, is, known, 0)
+    }
+
+    fn has_effect_at<'a>(
+        &'a self,
+        node: &'a Node,
+        is: &dyn Fn(Effect) -> bool,
+        known: &mut HashMap<&'a str, bool>,
+        depth: usize,
+    ) -> bool {
+        let called = node.functions();
+        if called.is_empty() || depth > MAX_CALL_DEPTH {
+            return depth > MAX_CALL_DEPTH || is(node.op.effect);
+        }
+        called.into_iter().any(|name| {
+            if let Some(&found) = known.get(name) {
+                return found;
+            }
+            // Holds for a function that calls itself.
+            known.insert(name, true);
+            let mut nodes = self.function(name).into_iter().flat_map(|f| f.body.nodes());
+            let found = nodes.any(|(_, n)| self.has_effect_at(n, is, known, depth + 1));
+            known.insert(name, found);
+            found
+        })
+    }
+
     /// `true` if a node updates the variable behind a handle, or calls a function that does.
     pub fn updates(&self, node: NodeId, handle: OutputId) -> bool {
         let node = self.node(node);
@@ -228,7 +271,7 @@ impl GraphData {
         if node.op.effect == Effect::Write {
             return at.next().is_some();
         }
-        let called = calls(node.attrs.iter().map(|(_, a)| a));
+        let called = node.functions();
         let called: Vec<Vec<bool>> = called
             .into_iter()
             .filter_map(|name| Some(self.function(name)?.updates(self)))

@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 use rustc_hash::FxHashMap;
 
 use crate::data::GraphData;
-use crate::function::{Function, MAX_CALL_DEPTH, calls};
+use crate::function::{Function, MAX_CALL_DEPTH};
 use crate::node::{Node, NodeId, OutputId};
 use crate::op::Calls;
 
@@ -165,7 +165,7 @@ impl<'a> Walk<'a> {
             return;
         };
         let mut outputs = ports.outputs.clone();
-        let called = calls(node.attrs.iter().map(|(_, a)| a));
+        let called = node.functions();
         let inputs = match node.op.calls {
             Calls::Loop => {
                 // The needed values are those of the condition, and those that a needed one is computed from.

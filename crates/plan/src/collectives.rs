@@ -5,7 +5,6 @@
 
 use rustc_hash::FxHashSet;
 use thalweg_device::{Device, KernelError, PlannedCollective};
-use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, Node, NodeId};
 use thalweg_ops::{gpu_collective, planned_collective};
@@ -69,7 +68,7 @@ fn refuse_in_functions<'a>(
     node: &'a Node,
     known: &mut FxHashSet<String>,
 ) -> Result<(), SessionError> {
-    let mut stack = calls(node.attrs.iter().map(|(_, a)| a));
+    let mut stack = node.functions();
     while let Some(name) = stack.pop() {
         let Some(function) = graph.function(name) else {
             continue;
@@ -84,7 +83,7 @@ fn refuse_in_functions<'a>(
                     KernelError::Invalid(inside(name, &node.name)),
                 ));
             }
-            stack.extend(calls(inner.attrs.iter().map(|(_, a)| a)));
+            stack.extend(inner.functions());
         }
     }
     Ok(())

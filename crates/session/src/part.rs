@@ -9,7 +9,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use thalweg_device::Variable;
-use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, Node, OutputId};
 use thalweg_plan::{
@@ -106,7 +105,7 @@ fn takes_known_time(node: &Node) -> bool {
         node.op.effect,
         Effect::Stateful | Effect::Blocking | Effect::Collective | Effect::Flow
     );
-    !outside && calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
+    !outside && node.functions().is_empty()
 }
 
 impl Runner {

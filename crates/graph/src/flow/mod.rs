@@ -32,7 +32,7 @@ mod value_readers;
 pub use call_values::with_values;
 pub(crate) use call_values::{can_take_value, handle_of_call};
 pub use contexts::Contexts;
-pub use ops::{ENTER, EXIT, MERGE, NEXT, SWITCH, makes_array};
+pub use ops::{ENTER, EXIT, MERGE, NEXT, SWITCH, makes_holder};
 pub use region_body::RegionBody;
 pub use regions::{REGION, collapse, is_extracted};
 pub(crate) use split_calls::can_split;

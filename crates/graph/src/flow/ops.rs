@@ -11,8 +11,8 @@ pub const EXIT: &str = "Exit";
 /// The op through which a value goes to the next iteration of a loop.
 pub const NEXT: &str = "NextIteration";
 
-/// `true` for an op that makes a tensor array or a stack; the handle is its first output.
-pub fn makes_array(op: &str) -> bool {
+/// `true` for an op that makes a holder of tensors, a tensor array or a stack; the handle is its first output.
+pub fn makes_holder(op: &str) -> bool {
     matches!(
         op,
         "TensorArrayV3"

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Simplified, Simplifier, known};
-use crate::function::calls;
 use crate::node::{Attrs, NodeId, OutputId};
 use crate::op::Effect;
 
@@ -45,7 +44,7 @@ impl Simplifier<'_> {
         // Random numbers advance from step to step, used or not; the effects of a function are not
         // known.
         let idle = matches!(node.op.effect, Effect::Pure | Effect::Read);
-        idle && !self.flowing[id.index()] && calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
+        idle && !self.flowing[id.index()] && node.functions().is_empty()
     }
 
     /// The use of each node.

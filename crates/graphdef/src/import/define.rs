@@ -31,7 +31,7 @@ impl<'d> Functions<'d> {
             let ready = |(of, _): &(String, String)| {
                 self.graph.function(of).is_none_or(|f| {
                     let used = f.body.nodes();
-                    let mut used = used.flat_map(|(_, n)| calls(n.attrs.iter().map(|(_, a)| a)));
+                    let mut used = used.flat_map(|(_, n)| n.functions());
                     !used.any(|name| names.contains(name))
                 })
             };

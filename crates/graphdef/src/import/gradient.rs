@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use thalweg_graph::function::{MAX_CALL_DEPTH, calls};
+use thalweg_graph::function::MAX_CALL_DEPTH;
 use thalweg_graph::{Fact, Function, Graph, Output, OutputId, gradients_with};
 use thalweg_tensor::{DType, Shape};
 
@@ -29,7 +29,7 @@ fn check_calls(
     }
     around.push(function.name.clone());
     let nodes = function.body.nodes();
-    for name in nodes.flat_map(|(_, n)| calls(n.attrs.iter().map(|(_, a)| a))) {
+    for name in nodes.flat_map(|(_, n)| n.functions()) {
         *left = left
             .checked_sub(1)
             .ok_or_else(|| format!("it makes more than {MAX_CALLS} calls"))?;

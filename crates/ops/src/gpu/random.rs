@@ -96,9 +96,7 @@ pub(crate) fn stateless(p: &Prepare<'_>, name: &'static str) -> Result<Launches,
         launch = launch.arg(Arg::Status);
     }
     let reason = match high {
-        Some(_) => {
-            "no integer lies from minval up to, but not, maxval, or the algorithm is not known"
-        }
+        Some(_) => "maxval must be above minval, and the algorithm 1 (Philox), or 3 for any",
         None => "the algorithm is not known: use 1 (Philox), or 3 for any",
     };
     Ok(Launches {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use thalweg_device::{Body, Device, DeviceType, KernelError, gpus_compute};
 use thalweg_graph::flow::collapse;
-use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::{FEED, Simplified, known};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
@@ -54,7 +53,7 @@ pub(super) fn to_host(
         let still = move_nodes(&mut simplified, on, &mut moved)?;
         let is_tied = |(id, node): (NodeId, &Arc<Node>)| {
             let here = simplified.devices[id.index()] == host;
-            here && is_call(node) && gpu_handle(&simplified, node, context).is_some()
+            here && !node.functions().is_empty() && gpu_handle(&simplified, node, context).is_some()
         };
         if still.is_some() || simplified.graph.nodes().any(is_tied) {
             return Err(still.unwrap_or(error));
@@ -66,12 +65,19 @@ pub(super) fn to_host(
 
 /// Returns the number of nodes that [`to_host`] moves, as far as that is known before it does.
 pub(super) fn hosted_nodes(simplified: &Simplified, context: PlanContext<'_>) -> usize {
-    let moves = |(id, node): &(NodeId, &Arc<Node>)| {
-        let device = &context.devices[simplified.devices[id.index()] as usize];
-        let is_free = device.gpu().is_none() || known(node) || std::ptr::eq(node.op, &FEED);
-        !is_free && reason(simplified, *id, context, &Nesting::outside()).is_some()
-    };
-    simplified.graph.nodes().filter(moves).count()
+    let moves = |&id: &NodeId| move_reason(simplified, id, context).is_some();
+    simplified.graph.ids().filter(moves).count()
+}
+
+/// Returns the reason that a node which is placed on a GPU moves to the host.
+fn move_reason(simplified: &Simplified, id: NodeId, context: PlanContext<'_>) -> Option<String> {
+    let node = simplified.graph.node(id);
+    let device = &context.devices[simplified.devices[id.index()] as usize];
+    let stays = device.gpu().is_none() || known(node) || std::ptr::eq(node.op, &FEED);
+    match stays {
+        true => None,
+        false => reason(simplified, id, context, &Nesting::outside()),
+    }
 }
 
 /// Moves nodes to the host; returns the error of the first call among them that uses a variable of a GPU.
@@ -85,14 +91,11 @@ fn move_nodes(
 ) -> Result<Option<SessionError>, SessionError> {
     let mut tied = None;
     for id in simplified.graph.ids() {
-        let node = simplified.graph.node(id);
-        let device = &context.devices[simplified.devices[id.index()] as usize];
-        if device.gpu().is_none() || known(node) || std::ptr::eq(node.op, &FEED) {
-            continue;
-        }
-        let Some(why) = reason(simplified, id, context, &Nesting::outside()) else {
+        let Some(why) = move_reason(simplified, id, context) else {
             continue;
         };
+        let node = simplified.graph.node(id);
+        let device = &context.devices[simplified.devices[id.index()] as usize];
         if let Some(variable) = gpu_handle(simplified, node, context) {
             let error = failed(
                 node,
@@ -100,10 +103,10 @@ fn move_nodes(
                     "{why}, and its variable '{variable}' is on a GPU: place that on a CPU"
                 )),
             );
-            match is_call(node) {
-                true => tied = tied.or(Some(error)),
-                false => return Err(error),
+            if node.functions().is_empty() {
+                return Err(error);
             }
+            tied = tied.or(Some(error));
         }
         moved.push(HostedNode {
             node: node.name.clone(),
@@ -114,10 +117,6 @@ fn move_nodes(
         simplified.devices[id.index()] = host;
     }
     Ok(tied)
-}
-
-fn is_call(node: &Node) -> bool {
-    !calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
 }
 
 /// Returns the name of a variable on a GPU whose handle a node takes.
@@ -157,11 +156,15 @@ fn is_handle(graph: &GraphData, output: OutputId) -> bool {
     fact.is_some_and(|f| f.dtype == DType::Resource)
 }
 
-/// `true` for an op on lists, or on the arrays and stacks of TensorFlow 1, which have effects.
+/// `true` for an op on lists, or on the arrays and stacks of TensorFlow 1, whose handles are no variables'.
 fn has_list(graph: &GraphData, node: &Node) -> bool {
     let inputs = node.inputs.iter().filter_map(|&i| graph.fact(i));
     let mut facts = inputs.chain(&node.outputs);
-    node.op.effect == Effect::Stateful || facts.any(|f| f.dtype == DType::Variant)
+    facts.any(|f| match f.dtype {
+        DType::Variant => true,
+        DType::Resource => f.variable.is_none(),
+        _ => false,
+    })
 }
 
 /// Returns the reason that a node does not run on its GPU.

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use thalweg_graph::check::check_node;
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::Simplified;
-use thalweg_graph::{Attr, Attrs, Fact, GraphData, Node, NodeId, OutputId};
+use thalweg_graph::{Attr, Attrs, Fact, GraphData, Node, NodeId, OutputId, Rebuilt};
 
 use crate::request::PlanContext;
 
@@ -26,53 +26,22 @@ pub(super) fn with_update_shapes(
     if !graph.ids().any(is_late) {
         return simplified;
     }
-    let mut out = graph.empty();
-    let mut devices = Vec::with_capacity(graph.len());
-    let mut nodes: Vec<NodeId> = Vec::with_capacity(graph.len());
-    let here = |nodes: &[NodeId], o: OutputId| OutputId {
-        node: nodes[o.node.index()],
-        ..o
-    };
+    let mut rebuilt = Rebuilt::of(&simplified);
     for (id, node) in graph.nodes() {
-        let mut node = Node::clone(node);
-        for input in &mut node.inputs {
-            *input = here(&nodes, *input);
-        }
-        for control in &mut node.controls {
-            *control = nodes[control.index()];
-        }
+        let mut node = rebuilt.copied(node);
         if is_late(id)
-            && let Some((at, fact)) = late_input(&out, &node)
-            && let Some(ensured) = ensured(&out, &node, (at, fact), context)
+            && let Some((at, fact)) = late_input(&rebuilt.graph, &node)
+            && let Some(ensured) = ensured(&rebuilt.graph, &node, (at, fact), context)
         {
-            devices.push(host);
             node.inputs[at] = OutputId {
-                node: out.push(ensured),
+                node: rebuilt.push(host, ensured),
                 index: 0,
             };
         }
-        devices.push(simplified.devices[id.index()]);
-        nodes.push(out.push(node));
+        let here = rebuilt.push(simplified.devices[id.index()], node);
+        rebuilt.replace_next(here);
     }
-    Simplified {
-        feeds: simplified
-            .feeds
-            .iter()
-            .map(|f| f.map(|n| nodes[n.index()]))
-            .collect(),
-        fetches: simplified
-            .fetches
-            .iter()
-            .map(|&o| here(&nodes, o))
-            .collect(),
-        targets: simplified
-            .targets
-            .iter()
-            .map(|t| nodes[t.index()])
-            .collect(),
-        graph: out,
-        devices,
-    }
+    rebuilt.finish(&simplified)
 }
 
 /// Returns the gradient of an update whose shape is not known though the variable's is, by number, and its fact.

@@ -8,13 +8,12 @@
 mod sections;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-use thalweg_graph::function::{MAX_CALL_DEPTH, calls};
 use thalweg_graph::op::Effect;
-use thalweg_graph::{GraphData, Node, NodeId, OutputId};
+use thalweg_graph::{GraphData, NodeId, OutputId};
 
 pub(crate) use sections::order_sections;
 use sections::sections;
@@ -43,7 +42,7 @@ impl Accesses {
         let mut uses = vec![SmallVec::new(); graph.len()];
         let mut updates = vec![SmallVec::new(); graph.len()];
         for (id, node) in graph.nodes() {
-            let calls = !calls(node.attrs.iter().map(|(_, a)| a)).is_empty();
+            let calls = !node.functions().is_empty();
             for input in &node.inputs {
                 if let Some(&v) = variable_of.get(input) {
                     match node.op.effect {
@@ -136,7 +135,7 @@ struct Order<'a> {
     urgent: BinaryHeap<Reverse<NodeId>>,
     deferred: BTreeSet<NodeId>,
     /// By function that was searched: `true` if a node of it may wait for another step.
-    functions: FxHashMap<&'a str, bool>,
+    functions: HashMap<&'a str, bool>,
 }
 
 impl<'a> Order<'a> {
@@ -150,7 +149,7 @@ impl<'a> Order<'a> {
             blocking: BinaryHeap::new(),
             urgent: BinaryHeap::new(),
             deferred: BTreeSet::new(),
-            functions: FxHashMap::default(),
+            functions: HashMap::new(),
         };
         let mut users: Vec<Vec<NodeId>> = vec![Vec::new(); accesses.variables];
         for id in graph.ids() {
@@ -204,7 +203,7 @@ impl<'a> Order<'a> {
     fn add(&mut self, id: NodeId) {
         let collective = self.graph.node(id).op.effect == Effect::Collective;
         let waits = collective || !self.is_free(id);
-        if !waits && blocks(self.graph, self.graph.node(id), (&mut self.functions, 0)) {
+        if !waits && self.may_block(id) {
             self.blocking.push(Reverse(id));
         } else if self.accesses.updates[id.index()].is_empty() && !waits {
             self.ready.push(Reverse(id));
@@ -213,6 +212,13 @@ impl<'a> Order<'a> {
         } else {
             self.deferred.insert(id);
         }
+    }
+
+    /// `true` for a node that may wait for another step, or calls a function with such a node.
+    fn may_block(&mut self, id: NodeId) -> bool {
+        let blocks = |effect| effect == Effect::Blocking;
+        let node = self.graph.node(id);
+        self.graph.has_effect(node, &blocks, &mut self.functions)
     }
 
     /// `true` if all nodes that come before this update have run.
@@ -243,33 +249,6 @@ impl<'a> Order<'a> {
             }
         }
     }
-}
-
-/// `true` for a node that may wait for another step, or calls a function with one that may; `known` has the functions that
-/// were searched.
-fn blocks<'a>(
-    graph: &'a GraphData,
-    node: &'a Node,
-    (known, depth): (&mut FxHashMap<&'a str, bool>, usize),
-) -> bool {
-    if node.op.effect == Effect::Blocking || depth > MAX_CALL_DEPTH {
-        return true;
-    }
-    let mut called = calls(node.attrs.iter().map(|(_, a)| a)).into_iter();
-    called.any(|name| {
-        if let Some(&found) = known.get(name) {
-            return found;
-        }
-        // A function that calls itself blocks if another node of it does.
-        known.insert(name, false);
-        let mut nodes = graph
-            .function(name)
-            .into_iter()
-            .flat_map(|f| f.body.nodes());
-        let found = nodes.any(|(_, n)| blocks(graph, n, (known, depth + 1)));
-        known.insert(name, found);
-        found
-    })
 }
 
 /// The nodes that use or wait for `from`, or for another one that does.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thalweg_graph::flow::REGION;
-use thalweg_graph::function::calls;
 use thalweg_graph::op::{Calls, Effect};
 use thalweg_graph::partition::is_remote;
 use thalweg_graph::simplify::FEED;
@@ -88,7 +87,7 @@ fn library(graph: &GraphData) -> Result<Option<FunctionDefLibrary>, WireError> {
             if node.op.calls == Calls::Held {
                 found.extend(graph.functions().iter().map(|(name, f)| (&**name, f)));
             }
-            for name in calls(node.attrs.iter().map(|(_, a)| a)) {
+            for name in node.functions() {
                 if let Some(function) = graph.function(name)
                     && found.insert(name, function).is_none()
                 {

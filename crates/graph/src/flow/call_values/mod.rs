@@ -9,7 +9,7 @@ use crate::attr::{Attr, Func};
 use crate::data::GraphData;
 use crate::error::GraphError;
 use crate::flow::value_readers::{find_op, on_value, passes, value_op};
-use crate::function::{Function, calls};
+use crate::function::Function;
 use crate::node::{Fact, Node, NodeId, OutputId};
 use crate::op::{Calls, Effect, FindOp};
 use crate::simplified::Simplified;
@@ -141,10 +141,7 @@ fn call_on_values(
     prefix: &str,
     find: FindOp<'_>,
 ) -> Result<(), GraphError> {
-    let names: Vec<String> = calls(node.attrs.iter().map(|(_, a)| a))
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let names: Vec<String> = node.functions().into_iter().map(str::to_owned).collect();
     for name in names {
         if let Some(function) = library.function(&name).cloned() {
             let first = values.len().saturating_sub(function.inputs.len());

@@ -5,7 +5,7 @@ use thalweg_tensor::DType;
 
 use crate::data::GraphData;
 use crate::flow::value_readers::{passes, value_op};
-use crate::function::{Function, MAX_CALL_DEPTH, calls};
+use crate::function::{Function, MAX_CALL_DEPTH};
 use crate::node::{Node, NodeId, OutputId};
 use crate::op::Calls;
 
@@ -64,7 +64,7 @@ pub(crate) fn can_take_value(graph: &GraphData, id: NodeId, input: usize) -> boo
 }
 
 fn only_reads(library: &GraphData, node: &Node, input: usize, depth: usize) -> bool {
-    let names = calls(node.attrs.iter().map(|(_, a)| a));
+    let names = node.functions();
     if names.is_empty() || depth > MAX_CALL_DEPTH {
         return false;
     }
@@ -131,5 +131,5 @@ pub(super) fn carried(node: &Node, carriers: &[OutputId]) -> SmallVec<[usize; 2]
 }
 
 pub(super) fn is_call(node: &Node) -> bool {
-    !calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
+    !node.functions().is_empty()
 }

@@ -9,7 +9,7 @@ use thalweg_tensor::DType;
 
 use crate::data::GraphData;
 use crate::error::GraphError;
-use crate::flow::ops::makes_array;
+use crate::flow::ops::makes_holder;
 use crate::flow::value_readers::{find_op, on_value, passes, value_op};
 use crate::node::{NodeId, OutputId};
 use crate::op::{Calls, FindOp};
@@ -41,15 +41,15 @@ pub(super) fn hoist_reads(
             .iter()
             .map(|&handle| VariableUses::of(simplified, handle, members))
             .collect();
-        let is_array = |o: &OutputId| makes_array(simplified.graph.node(o.node).op.name);
-        let pinned = used
+        let (holders, others): (Vec<_>, Vec<_>) = used
             .iter()
             .zip(&uses)
-            .find(|(o, u)| u.is_none() && !is_array(o));
-        let pinned = pinned.map(|(handle, _)| device(handle));
-        let arrays: Vec<OutputId> = used.iter().filter(|o| is_array(o)).copied().collect();
-        if let Some(on) = pinned {
-            arrays.iter().for_each(|&a| move_array(simplified, a, on));
+            .partition(|(o, _)| makes_holder(simplified.graph.node(o.node).op.name));
+        let pinned = others.iter().find(|(_, uses)| uses.is_none());
+        if let Some(on) = pinned.map(|(handle, _)| device(handle)) {
+            for (&holder, _) in holders {
+                move_holder(simplified, holder, on);
+            }
         }
         let device = |o: &OutputId| simplified.devices[o.node.index()];
         let fixed = used.iter().zip(&uses).find(|(_, uses)| uses.is_none());
@@ -76,7 +76,7 @@ pub(super) fn hoist_reads(
 
 /// Moves an array or a stack to a device, with all nodes that use its handle or that of its gradient: it lives for a step,
 /// so any device will do.
-fn move_array(simplified: &mut Simplified, handle: OutputId, to: u32) {
+fn move_holder(simplified: &mut Simplified, handle: OutputId, to: u32) {
     let graph = &simplified.graph;
     let mut handles = vec![handle];
     while let Some(handle) = handles.pop() {
@@ -86,7 +86,7 @@ fn move_array(simplified: &mut Simplified, handle: OutputId, to: u32) {
             if node.inputs.contains(&handle) && simplified.devices[user.index()] != to {
                 simplified.devices[user.index()] = to;
                 let is_loop = node.op.calls == Calls::Loop;
-                let makes = makes_array(node.op.name);
+                let makes = makes_holder(node.op.name);
                 let given = (0..).zip(&node.inputs);
                 let given = given.filter(|(i, o)| **o == handle && (is_loop || makes && *i == 0));
                 handles.extend(given.map(|(index, _)| OutputId { node: user, index }));

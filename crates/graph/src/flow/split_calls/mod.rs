@@ -6,7 +6,6 @@
 //! arguments of the next; a branch that does not compute one gives a placeholder, which nobody reads.
 
 mod places;
-mod rebuilt;
 mod segment_calls;
 mod segments;
 
@@ -14,13 +13,11 @@ use thalweg_tensor::DType;
 
 use crate::data::GraphData;
 use crate::error::{GraphError, Reason};
-use crate::flow::region_body::distinct;
-use crate::function::calls;
 use crate::node::{Node, NodeId, OutputId};
 use crate::op::FindOp;
+use crate::rebuilt::Rebuilt;
 use crate::simplified::Simplified;
 use places::body_devices;
-use rebuilt::Rebuilt;
 use segment_calls::SegmentCalls;
 use segments::{Body, Segments};
 
@@ -110,11 +107,7 @@ pub(super) fn split_calls(
     }
     let mut rebuilt = Rebuilt::of(&simplified);
     for (id, node) in simplified.graph.nodes() {
-        let mut node = Node::clone(node);
-        for input in &mut node.inputs {
-            input.node = rebuilt.here(input.node);
-        }
-        node.controls = distinct(node.controls.iter().map(|c| rebuilt.here(*c)));
+        let node = rebuilt.copied(node);
         let home = simplified.devices[id.index()];
         let here = match foreign_handle(&simplified, id) {
             None => rebuilt.push(home, node),
@@ -167,10 +160,7 @@ fn bodies(
     let node = simplified.graph.node(id);
     let home = simplified.devices[id.index()];
     let mut bodies = Vec::new();
-    for (number, name) in calls(node.attrs.iter().map(|(_, a)| a))
-        .into_iter()
-        .enumerate()
-    {
+    for (number, name) in node.functions().into_iter().enumerate() {
         let function = library.function(name).cloned().ok_or_else(|| {
             GraphError::of(
                 node,

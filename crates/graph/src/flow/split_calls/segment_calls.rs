@@ -4,13 +4,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use thalweg_tensor::{DType, Shape};
 
-use super::rebuilt::Rebuilt;
 use super::segments::{Body, Segment, SegmentKey, Segments, Taken, sources};
 use crate::attr::{Attr, Func};
 use crate::flow::region_body::{RegionBody, distinct};
 use crate::function::{Function, Port};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::OpDef;
+use crate::rebuilt::Rebuilt;
 
 /// The calls that a split call becomes.
 pub(super) struct SegmentCalls<'a> {

@@ -6,7 +6,7 @@ use thalweg_graph::{Fact, OutputId};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::item::{Item, Items};
-use super::new_graph::{NewGraph, Source, count};
+use super::new_graph::{NewGraph, OldNode, count};
 
 /// A tensor array or a stack, as it is after the nodes so far.
 pub(super) enum Holder {
@@ -50,7 +50,7 @@ pub(super) struct HolderOp<'n, 'g, 'a> {
     pub(super) new: &'n mut NewGraph<'a>,
     /// All arrays and stacks, by number.
     pub(super) holders: &'n mut Vec<Holder>,
-    pub(super) source: Source<'g>,
+    pub(super) source: OldNode<'g>,
     pub(super) inputs: &'n [Item],
 }
 

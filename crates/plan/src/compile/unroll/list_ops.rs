@@ -7,12 +7,12 @@ use thalweg_graph::{Fact, OutputId};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::item::{Item, Items, List};
-use super::new_graph::{NewGraph, Source, count};
+use super::new_graph::{NewGraph, OldNode, count};
 
 /// An op with its inputs, some of which may be lists.
 pub(super) struct ListOp<'n, 'g, 'a> {
     pub(super) new: &'n mut NewGraph<'a>,
-    pub(super) source: Source<'g>,
+    pub(super) source: OldNode<'g>,
     pub(super) inputs: &'n [Item],
 }
 
@@ -65,6 +65,7 @@ impl ListOp<'_, '_, '_> {
             }
             "TensorListStack" => self.stack(),
             "TensorListGather" => self.gather(),
+            // In place of a list that a loop does not need.
             "FakeParam" => Some(made(List {
                 dtype: DType::Variant,
                 shape: Shape::unknown(),

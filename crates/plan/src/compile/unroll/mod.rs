@@ -4,7 +4,6 @@
 //! the number of iterations is known when a plan is made, each iteration becomes nodes of the graph, and each list becomes
 //! the outputs that are its elements. Then nothing is left of the loop that the host would have to run.
 
-mod effects;
 mod holder_ops;
 mod item;
 mod list_groups;

@@ -31,11 +31,12 @@ pub(super) struct NewGraph<'a> {
     bytes_left: usize,
 }
 
-/// The node of the old graph that new ones stand for.
+/// A node of the old graph, which new ones stand for.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'n> {
+pub(super) struct OldNode<'n> {
+    pub(super) id: NodeId,
     pub(super) node: &'n Node,
-    /// The number of its device.
+    /// The number of the new ones' device.
     pub(super) device: u32,
     /// The nodes of the new graph that it waits for.
     pub(super) controls: &'n [NodeId],
@@ -80,15 +81,7 @@ impl<'a> NewGraph<'a> {
 
     fn append(&mut self, node: Node, device: u32) -> Option<NodeId> {
         self.count_nodes(1)?;
-        let effects = !matches!(
-            node.op.effect,
-            Effect::Pure
-                | Effect::Random
-                | Effect::Handle
-                | Effect::Feed
-                | Effect::Read
-                | Effect::Control
-        );
+        let effects = lasts(node.op.effect);
         let inputs = node.inputs.iter().map(|i| i.node);
         let mut before = inputs.chain(node.controls.iter().copied());
         let ordered = effects || before.any(|n| self.is_ordered(n));
@@ -158,7 +151,7 @@ impl<'a> NewGraph<'a> {
     /// Adds a node of an op; returns its first output.
     pub(super) fn add(
         &mut self,
-        source: Source<'_>,
+        source: OldNode<'_>,
         op: &str,
         inputs: &[OutputId],
         attrs: impl IntoIterator<Item = (&'static str, Attr)>,
@@ -188,7 +181,7 @@ impl<'a> NewGraph<'a> {
         Some(OutputId { node, index: 0 })
     }
 
-    pub(super) fn constant(&mut self, source: Source<'_>, value: Tensor) -> Option<OutputId> {
+    pub(super) fn constant(&mut self, source: OldNode<'_>, value: Tensor) -> Option<OutputId> {
         let dtype = value.dtype().into();
         let attrs = [("dtype", dtype), ("value", Attr::Tensor(value))];
         self.add(source, "Const", &[], attrs)
@@ -197,7 +190,7 @@ impl<'a> NewGraph<'a> {
     /// Adds zeros of this shape, which must be known.
     pub(super) fn zeros(
         &mut self,
-        source: Source<'_>,
+        source: OldNode<'_>,
         dtype: DType,
         shape: &Shape,
     ) -> Option<OutputId> {
@@ -210,7 +203,7 @@ impl<'a> NewGraph<'a> {
     /// Adds the rows of a tensor; returns the shape of one, too.
     pub(super) fn unpacked(
         &mut self,
-        source: Source<'_>,
+        source: OldNode<'_>,
         tensor: &Item,
     ) -> Option<(Vec<OutputId>, Shape)> {
         let tensor = tensor.output()?;
@@ -230,7 +223,7 @@ impl<'a> NewGraph<'a> {
     /// Adds the tensor of these rows; `row` is the shape of one, if there are none.
     pub(super) fn packed(
         &mut self,
-        source: Source<'_>,
+        source: OldNode<'_>,
         rows: &[OutputId],
         (dtype, row): (DType, &Shape),
     ) -> Option<OutputId> {
@@ -249,13 +242,26 @@ impl<'a> NewGraph<'a> {
     /// Adds the sum of two values.
     pub(super) fn sum(
         &mut self,
-        source: Source<'_>,
+        source: OldNode<'_>,
         parts: [OutputId; 2],
         dtype: DType,
     ) -> Option<OutputId> {
         let attrs = [("N", Attr::Int(2)), ("T", dtype.into())];
         self.add(source, "AddN", &parts, attrs)
     }
+}
+
+/// `true` for an effect that other nodes, or other steps, may see: the order of such nodes matters.
+pub(super) fn lasts(effect: Effect) -> bool {
+    !matches!(
+        effect,
+        Effect::Pure
+            | Effect::Random
+            | Effect::Handle
+            | Effect::Feed
+            | Effect::Read
+            | Effect::Control
+    )
 }
 
 /// Checks a number of elements.

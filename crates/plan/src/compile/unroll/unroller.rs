@@ -1,22 +1,21 @@
 //! Writes a graph anew, with iterations in place of loops, and elements in place of lists.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::DeviceType;
-use thalweg_graph::flow::makes_array;
-use thalweg_graph::function::calls;
+use thalweg_graph::flow::makes_holder;
 use thalweg_graph::op::{Calls, Effect};
 use thalweg_graph::simplify::{Simplified, known};
 use thalweg_graph::{Fact, Node, NodeId, OutputId, Renamed};
 use thalweg_tensor::DType;
 
-use super::effects::has_effects;
 use super::holder_ops::{Holder, HolderOp};
 use super::item::{Item, Items, Nodes};
 use super::list_ops::ListOp;
-use super::new_graph::{NewGraph, Source};
+use super::new_graph::{NewGraph, OldNode, lasts};
 use crate::compile::functions::Caller;
 use crate::kernels::find;
 
@@ -55,6 +54,17 @@ impl Call {
     }
 }
 
+/// A graph, or the function of a call, whose nodes are appended.
+struct OldGraph<'o> {
+    from: &'o Simplified,
+    call: Option<&'o Call>,
+    /// The names of its functions in the library of the new graph.
+    renamed: Renamed,
+    /// By function: `true` if a node of it has an effect that lasts.
+    effects: HashMap<&'o str, bool>,
+    appended: Appended,
+}
+
 /// Writes a graph anew, with iterations in place of loops.
 pub(super) struct Unroller<'a> {
     pub(super) new: NewGraph<'a>,
@@ -84,64 +94,63 @@ impl<'a> Unroller<'a> {
         call: Option<&Call>,
         resolves: &dyn Fn(NodeId) -> Option<u32>,
     ) -> Result<Appended, NodeId> {
-        let mut appended = Appended::default();
-        let renamed = self.new.graph.adopt(&from.graph);
-        for (id, node) in from.graph.nodes() {
+        let mut old = OldGraph {
+            from,
+            call,
+            renamed: self.new.graph.adopt(&from.graph),
+            effects: HashMap::new(),
+            appended: Appended::default(),
+        };
+        for id in from.graph.ids() {
             let argument = call.and_then(|c| c.arguments.get(&id));
             let (values, done) = match argument {
                 Some(value) => (smallvec![value.clone()], SmallVec::new()),
-                None => {
-                    let inputs = node.inputs.iter().map(|&i| appended.value(i).cloned());
-                    let inputs: SmallVec<[Item; 4]> = inputs.collect::<Option<_>>().ok_or(id)?;
-                    let after = node.controls.iter().map(|c| &appended.done[c.index()]);
-                    let mut controls: Nodes = after.flatten().copied().collect();
-                    controls.sort();
-                    controls.dedup();
-                    let source = |device| Source {
-                        node,
-                        device,
-                        controls: &controls,
-                    };
-                    let found = match resolves(id).filter(|_| has_list(node, &inputs)) {
-                        Some(device) => {
-                            let before = self.before((node, &controls), &appended, call);
-                            self.resolve((from, id), source(device), (&inputs, &before), call)
-                        }
-                        None => {
-                            let source = source(from.devices[id.index()]);
-                            self.copy((from, &renamed), source, &inputs, call)
-                        }
-                    };
-                    found.ok_or(id)?
-                }
+                None => self.node(&mut old, id, resolves(id)).ok_or(id)?,
             };
-            appended.values.push(values);
-            appended.done.push(done);
+            old.appended.values.push(values);
+            old.appended.done.push(done);
         }
-        Ok(appended)
+        Ok(old.appended)
+    }
+
+    /// Appends a node; returns its outputs, and the nodes that have run when it would have. `resolves` is the device of
+    /// the elements of its lists, if these become their elements.
+    fn node(
+        &mut self,
+        old: &mut OldGraph<'_>,
+        id: NodeId,
+        resolves: Option<u32>,
+    ) -> Option<(Items, Nodes)> {
+        let node = old.from.graph.node(id);
+        let inputs = node.inputs.iter();
+        let inputs = inputs.map(|&i| old.appended.value(i).cloned());
+        let inputs: SmallVec<[Item; 4]> = inputs.collect::<Option<_>>()?;
+        let after = node.controls.iter();
+        let after = after.flat_map(|c| &old.appended.done[c.index()]);
+        let controls = distinct(after.copied().collect());
+        let resolves = resolves.filter(|_| has_list(node, &inputs));
+        let source = OldNode {
+            id,
+            node,
+            device: resolves.unwrap_or(old.from.devices[id.index()]),
+            controls: &controls,
+        };
+        match resolves {
+            Some(_) => self.resolve(old, source, &inputs),
+            None => self.copy(old, source, &inputs),
+        }
     }
 
     /// Copies a node that no list comes to.
     fn copy(
         &mut self,
-        (from, renamed): (&Simplified, &Renamed),
-        source: Source<'_>,
+        old: &mut OldGraph<'_>,
+        source: OldNode<'_>,
         inputs: &[Item],
-        call: Option<&Call>,
     ) -> Option<(Items, Nodes)> {
         let node = source.node;
         if known(node) {
-            let values = node.outputs.iter().filter_map(|f| f.value.clone());
-            if call.is_some() {
-                let bytes = values.clone().map(|v| v.byte_size()).sum();
-                self.new.count_bytes(bytes)?;
-            }
-            let values: Option<SmallVec<[OutputId; 2]>> = values
-                .map(|value| self.new.constant(source, value))
-                .collect();
-            let values = values?;
-            let done = values.iter().map(|o| o.node).collect();
-            return Some((values.into_iter().map(Item::Output).collect(), done));
+            return self.constants(source, old.call.is_some());
         }
         let inputs = inputs.iter().map(Item::output);
         let mut copy = Node {
@@ -149,19 +158,18 @@ impl<'a> Unroller<'a> {
             controls: SmallVec::from_slice(source.controls),
             ..node.clone()
         };
-        renamed.rename(&mut copy.attrs);
-        if let Some(call) = call {
-            if node.op.effect == Effect::Read {
-                copy.controls.extend(call.after.iter().copied());
-                copy.controls.sort();
-                copy.controls.dedup();
-            }
+        old.renamed.rename(&mut copy.attrs);
+        if let Some(call) = old.call {
+            let graph = &old.from.graph;
             let has_kernel = find(self.new.context.kernels, DeviceType::Gpu, node).is_some();
-            if !has_kernel || has_effects(&from.graph, node) {
+            if !has_kernel || graph.has_effect(graph.node(source.id), &lasts, &mut old.effects) {
                 return None;
             }
-            let calls = !calls(node.attrs.iter().map(|(_, a)| a)).is_empty();
-            if calls || node.op.effect == Effect::Random {
+            if node.op.effect == Effect::Read {
+                copy.controls.extend(call.after.iter().copied());
+                copy.controls = distinct(copy.controls);
+            }
+            if !node.functions().is_empty() || node.op.effect == Effect::Random {
                 copy.name = Call::name(Some(call), node);
             }
         }
@@ -171,41 +179,54 @@ impl<'a> Unroller<'a> {
         Some(((0..count).map(output).collect(), smallvec![node]))
     }
 
-    /// Returns the nodes that a node comes after, also through lists, and that must not run later.
-    fn before(
-        &self,
-        (node, controls): (&Node, &[NodeId]),
-        appended: &Appended,
-        call: Option<&Call>,
-    ) -> Nodes {
-        let through = node.inputs.iter();
-        let through = through.flat_map(|i| &appended.done[i.node.index()]);
-        let of_call = call.iter().flat_map(|c| &c.after);
-        let all = through.chain(controls).chain(of_call).copied();
-        let mut before: Nodes = all.filter(|&n| self.new.is_ordered(n)).collect();
-        before.sort();
-        before.dedup();
-        before
+    /// Adds constants for the outputs of a node, which are known.
+    fn constants(&mut self, source: OldNode<'_>, in_call: bool) -> Option<(Items, Nodes)> {
+        let (mut items, mut nodes) = (Items::new(), Nodes::new());
+        for value in source.node.outputs.iter().filter_map(|f| f.value.clone()) {
+            if in_call {
+                self.new.count_bytes(value.byte_size())?;
+            }
+            let constant = self.new.constant(source, value)?;
+            items.push(Item::Output(constant));
+            nodes.push(constant.node);
+        }
+        Some((items, nodes))
     }
 
-    /// Replaces a node that takes or makes lists; `before` has the nodes that it comes after.
+    /// Returns the nodes that a node comes after, also through lists, and that must not run later.
+    fn before(&self, old: &OldGraph<'_>, source: OldNode<'_>) -> Nodes {
+        let inputs = source.node.inputs.iter();
+        let through = inputs.flat_map(|i| &old.appended.done[i.node.index()]);
+        let of_call = old.call.iter().flat_map(|c| &c.after);
+        let all = through.chain(source.controls).chain(of_call).copied();
+        distinct(all.filter(|&n| self.new.is_ordered(n)).collect())
+    }
+
+    /// Replaces a node that takes or makes lists.
     fn resolve(
         &mut self,
-        (from, id): (&Simplified, NodeId),
-        source: Source<'_>,
-        (inputs, before): (&[Item], &Nodes),
-        call: Option<&Call>,
+        old: &OldGraph<'_>,
+        source: OldNode<'_>,
+        inputs: &[Item],
     ) -> Option<(Items, Nodes)> {
+        let before = self.before(old, source);
         let is_holder = |i: &Item| matches!(i, Item::Holder(_));
+        let new = &mut self.new;
         let values = if matches!(source.node.op.calls, Calls::Loop) {
-            self.unroll((from, id), source, (inputs, before), call)?
-        } else if source.controls.iter().any(|&c| self.new.is_ordered(c)) {
+            self.unroll(old, source, (inputs, &before))?
+        } else if source.controls.iter().any(|&c| new.is_ordered(c)) {
             // The values of a list wait for nothing.
             return None;
-        } else if makes_array(source.node.op.name) || inputs.iter().any(is_holder) {
-            self.on_holder(source, inputs)?
+        } else if makes_holder(source.node.op.name) || inputs.iter().any(is_holder) {
+            let holders = &mut self.holders;
+            let op = HolderOp {
+                new,
+                holders,
+                source,
+                inputs,
+            };
+            op.outputs()?
         } else {
-            let new = &mut self.new;
             let op = ListOp {
                 new,
                 source,
@@ -218,42 +239,24 @@ impl<'a> Unroller<'a> {
         if values.len() != said.len() || !values.iter().zip(said).all(fits) {
             return None;
         }
-        let mut done = before.clone();
-        done.extend(
-            values
-                .iter()
-                .chain(inputs)
-                .filter_map(|i| Some(i.output()?.node)),
-        );
-        done.sort();
-        done.dedup();
+        let own = values.iter().chain(inputs);
+        let own = own.filter_map(|i| Some(i.output()?.node));
+        let done = distinct(before.into_iter().chain(own).collect());
         Some((values, done))
     }
 
-    fn on_holder(&mut self, source: Source<'_>, inputs: &[Item]) -> Option<Items> {
-        let op = HolderOp {
-            new: &mut self.new,
-            holders: &mut self.holders,
-            source,
-            inputs,
-        };
-        op.outputs()
-    }
-
-    /// Appends the iterations of a loop; returns its values after the last.
+    /// Appends the iterations of a loop; returns its values after the last. Reads in them come after the nodes `before`.
     fn unroll(
         &mut self,
-        (from, id): (&Simplified, NodeId),
-        source: Source<'_>,
+        old: &OldGraph<'_>,
+        source: OldNode<'_>,
         (inputs, before): (&[Item], &Nodes),
-        call: Option<&Call>,
     ) -> Option<Items> {
-        let context = self.new.context;
         let caller = Caller {
-            graph: &from.graph,
-            id,
+            graph: &old.from.graph,
+            id: source.id,
             device: source.device,
-            context,
+            context: self.new.context,
         };
         let changed = caller.changed().ok()?;
         let (condition, body) = (caller.function("cond").ok()?, caller.function("body").ok()?);
@@ -262,31 +265,27 @@ impl<'a> Unroller<'a> {
             let facts: Vec<Option<Fact>> = values.iter().map(|v| Some(self.new.fact(v))).collect();
             let asked = caller.simplified_for(condition, &facts, (&[0], 1)).ok()?;
             let answer = asked.graph.fact(*asked.fetches.first()?)?.value.as_ref()?;
-            if asked
-                .graph
-                .nodes()
-                .any(|(_, n)| has_effects(&asked.graph, n))
-            {
+            let mut effects = HashMap::new();
+            let mut nodes = asked.graph.nodes();
+            if nodes.any(|(_, n)| asked.graph.has_effect(n, &lasts, &mut effects)) {
                 return None;
             }
             if !answer.to_scalar::<bool>().ok()? {
                 return Some(values);
             }
-            let turn = caller
-                .simplified_for(body, &facts, (&changed, values.len()))
-                .ok()?;
+            let results = (&changed[..], values.len());
+            let turn = caller.simplified_for(body, &facts, results).ok()?;
             let late = Instant::now() > self.end;
             self.new.count_nodes(1).filter(|()| !late)?;
             let feeds = turn.feeds.iter().zip(&values);
             let arguments = feeds.filter_map(|(&node, value)| Some((node?, value.clone())));
             let call = Call {
                 arguments: arguments.collect(),
-                path: Call::name(call, source.node),
+                path: Call::name(old.call, source.node),
                 after: before.clone(),
             };
-            let appended = self
-                .append(&turn, Some(&call), &|_| Some(source.device))
-                .ok()?;
+            let on = |_| Some(source.device);
+            let appended = self.append(&turn, Some(&call), &on).ok()?;
             for (&i, &result) in changed.iter().zip(&turn.fetches) {
                 let value = appended.value(result)?.clone();
                 if self.new.fact(&value).dtype != self.new.fact(&values[i]).dtype {
@@ -301,5 +300,11 @@ impl<'a> Unroller<'a> {
 /// `true` if a list, an array or a stack comes to a node, or out of it.
 fn has_list(node: &Node, inputs: &[Item]) -> bool {
     let makes_list = node.outputs.iter().any(|f| f.dtype == DType::Variant);
-    makes_list || makes_array(node.op.name) || inputs.iter().any(|i| i.output().is_none())
+    makes_list || makes_holder(node.op.name) || inputs.iter().any(|i| i.output().is_none())
+}
+
+fn distinct(mut nodes: Nodes) -> Nodes {
+    nodes.sort();
+    nodes.dedup();
+    nodes
 }

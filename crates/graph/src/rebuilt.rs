@@ -4,9 +4,10 @@ use crate::data::GraphData;
 use crate::node::{Node, NodeId, OutputId};
 use crate::simplified::Simplified;
 
-/// A graph in which calls are split.
-pub(super) struct Rebuilt {
-    pub(super) graph: GraphData,
+/// A graph in the making, in which nodes of another one have others in front of them or in their place.
+pub struct Rebuilt {
+    /// The graph.
+    pub graph: GraphData,
     devices: Vec<u32>,
     /// By node of the old graph: the node that has its outputs, and has run when it has.
     nodes: Vec<NodeId>,
@@ -14,7 +15,7 @@ pub(super) struct Rebuilt {
 
 impl Rebuilt {
     /// Without nodes, with the functions of a graph.
-    pub(super) fn of(old: &Simplified) -> Rebuilt {
+    pub fn of(old: &Simplified) -> Rebuilt {
         Rebuilt {
             graph: old.graph.empty(),
             devices: Vec::new(),
@@ -22,14 +23,28 @@ impl Rebuilt {
         }
     }
 
+    /// A copy of a node of the old graph, with the inputs and control inputs of this one.
+    pub fn copied(&self, node: &Node) -> Node {
+        let mut node = node.clone();
+        for input in &mut node.inputs {
+            input.node = self.here(input.node);
+        }
+        for control in &mut node.controls {
+            *control = self.here(*control);
+        }
+        node.controls.sort();
+        node.controls.dedup();
+        node
+    }
+
     /// Adds a node on a device.
-    pub(super) fn push(&mut self, device: u32, node: Node) -> NodeId {
+    pub fn push(&mut self, device: u32, node: Node) -> NodeId {
         self.devices.push(device);
         self.graph.push(node)
     }
 
     /// The node for one of the old graph.
-    pub(super) fn here(&self, old: NodeId) -> NodeId {
+    pub fn here(&self, old: NodeId) -> NodeId {
         self.nodes
             .get(old.index())
             .copied()
@@ -37,12 +52,12 @@ impl Rebuilt {
     }
 
     /// Puts a node in the place of the old graph's next one.
-    pub(super) fn replace_next(&mut self, with: NodeId) {
+    pub fn replace_next(&mut self, with: NodeId) {
         self.nodes.push(with);
     }
 
     /// The graph, with feeds, fetches and targets as those of the old one.
-    pub(super) fn finish(self, old: &Simplified) -> Simplified {
+    pub fn finish(self, old: &Simplified) -> Simplified {
         let node = |n: &NodeId| self.here(*n);
         let feeds = old.feeds.iter().map(|f| f.as_ref().map(node)).collect();
         let fetches = old.fetches.iter().map(|f| OutputId {
