@@ -33,7 +33,7 @@ typedef U_TYPE U;
 #ifdef EMULATED
 #include "emulator.h"
 #else
-#define KERNEL(name, ...) extern "C" __global__ void name(__VA_ARGS__)
+#define ENTRY(name, ...) extern "C" __global__ void name(__VA_ARGS__)
 
 __device__ inline f32 half_to_float(u16 bits) {
     f32 value;
@@ -114,9 +114,61 @@ struct alignas(sizeof(E) * N) Pack {
 
 __device__ constexpr int pack_of(int a, int b) { return 16 / (a > b ? a : b); }
 
+#ifndef MULTI_TENSOR
+#define KERNEL(name, ...) ENTRY(name, __VA_ARGS__)
+
+__device__ inline u32 own_block() { return blockIdx.x; }
+__device__ inline u32 own_blocks() { return gridDim.x; }
+#else
+// A multi-tensor launch does the work of several launches of a function, its members. The table has the first block of
+// each member and the end of the last, then the arguments of each, in words of 8 bytes. There are no more members than
+// threads of a block. Only kernels that take their elements by `first` and `stride` may be launched so.
+#define KERNEL(name, ...)                                      \
+    static __device__ inline void name##_member(__VA_ARGS__);  \
+    ENTRY(name, const u64* table, u32 members) {               \
+        run_member(name##_member, table, members);             \
+    }                                                          \
+    static __device__ inline void name##_member(__VA_ARGS__)
+
+// The member of this block, its place among the blocks of that, and the number of these.
+struct Member {
+    u32 number, block, blocks;
+};
+__shared__ Member member;
+
+__device__ inline u32 own_block() { return member.block; }
+__device__ inline u32 own_blocks() { return member.blocks; }
+
+template <int... I>
+struct Numbers {};
+// The numbers below N.
+template <int N, int... I>
+struct Below : Below<N - 1, N - 1, I...> {};
+template <int... I>
+struct Below<0, I...> {
+    typedef Numbers<I...> All;
+};
+
+template <class... A, int... I>
+__device__ __forceinline__ void call(void (*kernel)(A...), const u64* arguments, Numbers<I...>) {
+    kernel(*(const A*)(arguments + I)...);
+}
+
+template <class... A>
+__device__ __forceinline__ void run_member(void (*kernel)(A...), const u64* table, u32 members) {
+    const u32 i = threadIdx.x, block = blockIdx.x;
+    if (i < members && table[i] <= block && block < table[i + 1]) {
+        member = Member{i, block - (u32)table[i], (u32)(table[i + 1] - table[i])};
+    }
+    __syncthreads();
+    const u64* arguments = table + members + 1 + member.number * sizeof...(A);
+    call(kernel, arguments, typename Below<sizeof...(A)>::All());
+}
+#endif
+
 // The first element of this thread, and the step to its next one.
-__device__ inline Index first() { return (Index)blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ inline Index stride() { return (Index)gridDim.x * blockDim.x; }
+__device__ inline Index first() { return (Index)own_block() * blockDim.x + threadIdx.x; }
+__device__ inline Index stride() { return (Index)own_blocks() * blockDim.x; }
 
 // out[i] = f(a[i]). Tensors begin at multiples of 64 bytes.
 template <class A, class B, class F>

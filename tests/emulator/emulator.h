@@ -241,7 +241,7 @@ inline unsigned long long atomicMin(unsigned long long* address, unsigned long l
 }
 
 // A kernel, and the function that launches it on the CPU.
-#define KERNEL(name, ...)                                                                    \
+#define ENTRY(name, ...)                                                                     \
     static void name(__VA_ARGS__);                                                           \
     extern "C" int launch_##name(unsigned blocks, unsigned threads, void** arguments,        \
                                  unsigned order) {                                           \

@@ -90,6 +90,7 @@ fn of(source: &'static Source) -> Function {
         name: "Wrong",
         types: [DType::F32].into_iter().collect(),
         large: false,
+        multi_tensor: false,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Steps on a card or the emulated GPU: the checks of `support/gpu_steps.rs`, `support/gpu_branches.rs`,
-//! `support/gpu_loops.rs` and `support/gpu_lists.rs`.
+//! `support/gpu_loops.rs`, `support/gpu_lists.rs` and `support/gpu_updates.rs`.
 
 use thalweg_tests::gpu_branches;
 use thalweg_tests::gpu_lists;
 use thalweg_tests::gpu_loops;
 use thalweg_tests::gpu_steps::{self, Check};
+use thalweg_tests::gpu_updates;
 use thalweg_tests::test_gpu;
 
 fn check(check: Check) {
@@ -176,4 +177,14 @@ fn an_unrolled_loop_reads_a_variable_after_what_it_waits_for() {
 #[test]
 fn a_list_may_be_fetched_beside_an_unrolled_loop() {
     check(gpu_lists::a_list_may_be_fetched_beside_an_unrolled_loop);
+}
+
+#[test]
+fn updates_of_all_variables_are_one_launch_and_match_the_cpu() {
+    check(gpu_updates::updates_of_all_variables_are_one_launch_and_match_the_cpu);
+}
+
+#[test]
+fn casts_and_updates_of_one_variable_keep_their_order() {
+    check(gpu_updates::casts_and_updates_of_one_variable_keep_their_order);
 }

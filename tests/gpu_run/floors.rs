@@ -37,6 +37,7 @@ pub fn tiny() -> Function {
         name: "Tiny",
         types: [DType::F32].into_iter().collect(),
         large: false,
+        multi_tensor: false,
     }
 }
 

@@ -9,6 +9,7 @@ use thalweg::session::Cancel;
 use super::gpu_branches;
 use super::gpu_lists;
 use super::gpu_loops;
+use super::gpu_updates;
 use super::line::{feeds, line};
 use super::test_gpu::{self, Gpu};
 
@@ -16,7 +17,7 @@ use super::test_gpu::{self, Gpu};
 pub type Check = fn(&Gpu);
 
 /// All checks by name.
-pub const CHECKS: [(&str, Check); 33] = [
+pub const CHECKS: [(&str, Check); 35] = [
     (
         "replayed_steps_match_uncaptured_ones",
         replayed_steps_match_uncaptured_ones,
@@ -148,6 +149,14 @@ pub const CHECKS: [(&str, Check); 33] = [
     (
         "a_list_may_be_fetched_beside_an_unrolled_loop",
         gpu_lists::a_list_may_be_fetched_beside_an_unrolled_loop,
+    ),
+    (
+        "updates_of_all_variables_are_one_launch_and_match_the_cpu",
+        gpu_updates::updates_of_all_variables_are_one_launch_and_match_the_cpu,
+    ),
+    (
+        "casts_and_updates_of_one_variable_keep_their_order",
+        gpu_updates::casts_and_updates_of_one_variable_keep_their_order,
     ),
 ];
 

@@ -15,6 +15,7 @@ pub mod gpu_lists;
 pub mod gpu_loops;
 pub mod gpu_steps;
 pub mod gpu_training;
+pub mod gpu_updates;
 pub mod gradients;
 pub mod interpreter;
 pub mod large_cases;

@@ -125,8 +125,10 @@ pub enum GpuCommand {
 /// A command, and the node that it is part of.
 #[derive(Clone, Debug)]
 pub struct NodeCommand {
-    /// The node.
+    /// The node; of a multi-tensor launch that of its first member.
     pub node: NodeId,
+    /// The nodes of the other members of a multi-tensor launch.
+    pub others: Vec<NodeId>,
     /// The command.
     pub command: GpuCommand,
 }
@@ -203,6 +205,34 @@ impl fmt::Display for ComputedBy {
     }
 }
 
+/// The table that a multi-tensor launch reads, in words of 8 bytes: the first block of each member and the end of the last,
+/// then the arguments of each.
+pub struct MemberTable {
+    /// Its offset behind the arena.
+    pub offset: usize,
+    /// By member: its first block; then the end of the last.
+    pub starts: Vec<u32>,
+    /// By member: its arguments, of 8 bytes at most.
+    pub arguments: Vec<SmallVec<[Argument; 8]>>,
+}
+
+impl MemberTable {
+    /// The bytes of the table, with the addresses of places.
+    pub fn bytes(&self, address: impl Fn(GpuPlace) -> u64) -> Vec<u8> {
+        let starts = self.starts.iter().map(|&start| u64::from(start));
+        let word = |argument: &Argument| match argument {
+            Argument::Address(place) => address(*place),
+            Argument::Value(bytes) => {
+                let mut word = [0; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                u64::from_ne_bytes(word)
+            }
+        };
+        let arguments = self.arguments.iter().flatten().map(word);
+        starts.chain(arguments).flat_map(u64::to_ne_bytes).collect()
+    }
+}
+
 /// The GPU part of a program: segments, memory, constants, variables.
 #[derive(Default)]
 pub struct Commands {
@@ -218,6 +248,8 @@ pub struct Commands {
     pub fixed: usize,
     /// Constants that are copied there before the first step, with their offsets.
     pub constants: Vec<(usize, Tensor)>,
+    /// The tables of multi-tensor launches, which are copied there with them.
+    pub tables: Vec<MemberTable>,
     /// Bytes of the host's staging memory.
     pub staging: usize,
     /// Feeds: the slot that holds each, and its offset in the staging memory.

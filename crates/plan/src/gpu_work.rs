@@ -100,9 +100,11 @@ fn work(graph: &GraphData, commands: &Commands, device: String) -> GpuWork {
             true => op.launches += 1,
             false => op.calls += 1,
         }
-        if seen.insert(command.node) {
-            op.nodes += 1;
-            op.bytes += node_bytes(graph, node);
+        for &id in std::iter::once(&command.node).chain(&command.others) {
+            if seen.insert(id) {
+                op.nodes += 1;
+                op.bytes += node_bytes(graph, graph.node(id));
+            }
         }
     }
     work

@@ -1,5 +1,6 @@
 //! The GPU part of a frame: memory, and commands that are submitted one by one or captured and launched as one graph.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -69,19 +70,20 @@ impl GpuFrame {
         Ok(Some(gpu_frame))
     }
 
-    /// Copies constants to the GPU, and sets counters that are new to 0.
+    /// Copies constants and tables to the GPU, and sets counters that are new to 0.
     fn start(&self, commands: &Commands, gpu: &Gpu) -> Result<(), GpuError> {
-        let total = commands
-            .constants
-            .iter()
-            .map(|(_, t)| t.bytes().len())
-            .sum();
-        let staging = gpu.allocate_host(total)?;
+        let constants = commands.constants.iter();
+        let constants = constants.map(|(offset, t)| (*offset, Cow::from(t.bytes())));
+        let tables = commands.tables.iter().map(|table| {
+            let bytes = table.bytes(|place| self.address(place, commands));
+            (table.offset, Cow::from(bytes))
+        });
+        let all: Vec<(usize, Cow<'_, [u8]>)> = constants.chain(tables).collect();
+        let staging = gpu.allocate_host(all.iter().map(|(_, bytes)| bytes.len()).sum())?;
         let mut at = 0;
         let mut result = Ok(());
-        for (offset, tensor) in &commands.constants {
-            let bytes = tensor.bytes();
-            // SAFETY: the staging memory has room for all constants, one after the other, and
+        for (offset, bytes) in &all {
+            // SAFETY: the staging memory has room for all of them, one after the other, and
             // nothing else uses it yet.
             let from = unsafe {
                 let from = staging.as_ptr().add(at);

@@ -1,6 +1,7 @@
 //! Runs the GPU's kernels on the CPU: launches are executed by `tests/emulator`, on the tensors' own memory.
 
 mod compiler;
+mod members;
 mod watcher;
 
 use std::ffi::c_void;
@@ -17,6 +18,7 @@ use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use self::compiler::Compiler;
+use self::members::as_members;
 use self::watcher::{MemoryTransfers, Region};
 use super::golden::{Case, Input};
 use super::runtime::{Results, Runtime, build};
@@ -53,7 +55,7 @@ const ORDERS: [Order; 3] = [
 /// Each library has one emulated machine as a global: launches are serialized.
 static LAUNCHING: Mutex<()> = Mutex::new(());
 
-/// The function of `KERNEL` in `emulator.h`.
+/// The function of `ENTRY` in `emulator.h`.
 type Launch = unsafe extern "C" fn(u32, u32, *mut *mut c_void, u32) -> i32;
 
 /// One run of a node's launches.
@@ -63,6 +65,8 @@ struct Pass<'a> {
     counter: &'a AtomicU64,
     /// Outputs that may share an input's memory do.
     in_place: bool,
+    /// Launches that may be members of a multi-tensor launch are.
+    multi_tensor: bool,
     /// Counts the transfers of memory.
     count: Option<&'a mut MemoryTransfers>,
 }
@@ -73,6 +77,7 @@ impl<'a> Pass<'a> {
             order,
             counter,
             in_place: false,
+            multi_tensor: false,
             count: None,
         }
     }
@@ -154,6 +159,10 @@ impl Emulated {
             count,
             ..
         } = pass;
+        let launches = match pass.multi_tensor {
+            true => &as_members(launches, inputs, outputs),
+            false => launches,
+        };
         let status = Box::new(u64::MAX);
         let scratch = filled(DType::U8, &[launches.scratch.max(1)])?;
         let run = || {
@@ -319,8 +328,7 @@ impl Emulated {
             return Ok(Vec::new());
         };
         let work = self.prepared(case, kernel, data.node(id), &tensors(case)?)?;
-        let launches = work.launches.list.into_iter();
-        Ok(launches.map(|l| l.function).collect())
+        Ok(members::functions(&work.launches))
     }
 
     /// Runs a node.
@@ -365,10 +373,10 @@ impl Emulated {
 /// The bytes of an argument of a function; 0 where it has no such argument.
 fn size_of_argument(library: &Library, name: &str, i: usize) -> usize {
     type Size = unsafe extern "C" fn(u32) -> u32;
-    // SAFETY: `KERNEL` defines it with this signature, and it only returns a number.
+    // SAFETY: `ENTRY` defines it with this signature, and it only returns a number.
     unsafe {
         let size = library.get::<Size>(format!("size_{name}").as_bytes());
-        size.expect("what KERNEL defines")(i as u32) as usize
+        size.expect("what ENTRY defines")(i as u32) as usize
     }
 }
 
@@ -383,7 +391,7 @@ pub unsafe fn run_emulated(
     args: &mut [*mut c_void],
     order: u32,
 ) -> Result<(), String> {
-    // SAFETY: `KERNEL` defines it with this signature.
+    // SAFETY: `ENTRY` defines it with this signature.
     let run = unsafe { library.get::<Launch>(format!("launch_{name}").as_bytes()) };
     let run = run.map_err(|e| e.to_string())?;
     let _alone = LAUNCHING.lock().unpoisoned();
@@ -439,13 +447,14 @@ impl Runtime for Emulated {
         let node = data.node(id);
         let kernel = Emulated::kernel(node).ok_or("no kernel for a GPU")?;
         let work = self.prepared(case, kernel, node, &tensors(case)?)?;
-        let run = |order, in_place| {
+        let run = |order, in_place, multi_tensor| {
             let inputs = tensors(case)?;
             // A counter begins at 0 in every session.
             let counter = AtomicU64::new(0);
             let step = || {
                 let pass = Pass {
                     in_place,
+                    multi_tensor,
                     ..Pass::new(order, &counter)
                 };
                 self.step(kernel, &work, &inputs, pass)
@@ -465,7 +474,7 @@ impl Runtime for Emulated {
                 variables_after: after.map(|(_, t)| t).collect(),
             })
         };
-        let first = run(ORDERS[0], false)?;
+        let first = run(ORDERS[0], false, false)?;
         let all = |r: &Results| {
             let all = r.outputs.iter().chain(&r.second_run);
             let all = all.chain(&r.variables_after).cloned();
@@ -479,12 +488,16 @@ impl Runtime for Emulated {
                 .all(|(a, b)| a.bytes() == b.bytes())
         };
         for order in &ORDERS[1..] {
-            if !same(run(*order, false)?) {
+            if !same(run(*order, false, false)?) {
                 return Err(format!("another result with {order:?}"));
             }
         }
-        if !same(run(ORDERS[0], true)?) {
+        if !same(run(ORDERS[0], true, false)?) {
             return Err("another result in place".to_owned());
+        }
+        let members = work.launches.list.iter().any(|l| l.multi_tensor);
+        if members && !same(run(ORDERS[0], false, true)?) {
+            return Err("another result as a member of a multi-tensor launch".to_owned());
         }
         Ok(first)
     }

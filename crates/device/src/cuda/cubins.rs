@@ -144,6 +144,7 @@ mod tests {
             name: "Tanh",
             types: [dtype][..].into(),
             large: false,
+            multi_tensor: false,
         }
     }
 

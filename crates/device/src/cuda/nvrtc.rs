@@ -247,6 +247,7 @@ mod tests {
             name: "Tanh",
             types: [DType::F16][..].into(),
             large: true,
+            multi_tensor: false,
         };
         let options = [
             "--gpu-architecture=sm_90",

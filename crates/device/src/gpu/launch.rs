@@ -33,6 +33,9 @@ pub struct Function {
     pub types: SmallVec<[DType; 2]>,
     /// `true` if elements are counted in 64 bits.
     pub large: bool,
+    /// `true` for the multi-tensor variant, which does the work of several launches: its arguments are a table of theirs, and
+    /// their number.
+    pub multi_tensor: bool,
 }
 
 impl Function {
@@ -50,6 +53,9 @@ impl Function {
         }
         if self.large {
             macros.push("INDEX_64=1".to_owned());
+        }
+        if self.multi_tensor {
+            macros.push("MULTI_TENSOR=1".to_owned());
         }
         macros
     }
@@ -89,6 +95,8 @@ pub struct Launch {
     pub threads: u32,
     /// Its arguments, in order.
     pub args: SmallVec<[Arg; 8]>,
+    /// `true` if it may be one of a multi-tensor launch.
+    pub multi_tensor: bool,
 }
 
 impl Launch {
@@ -105,6 +113,7 @@ impl Launch {
             types: types.into(),
             // Loops add a grid's stride to an index before they compare it.
             large: elements >= 1 << 31,
+            multi_tensor: false,
         };
         // A thread takes several elements: they are loaded and stored together.
         let blocks = elements.div_ceil(4 * THREADS as usize);
@@ -113,7 +122,15 @@ impl Launch {
             blocks: u32::try_from(blocks).map_or(MAX_BLOCKS, |b| b.clamp(1, MAX_BLOCKS)),
             threads: THREADS,
             args: SmallVec::new(),
+            multi_tensor: false,
         }
+    }
+
+    /// The same, which may be one of a multi-tensor launch unless it fills a GPU by itself. The function takes its elements
+    /// by `first` and `stride`, its arguments have 8 bytes at most, and it is the only launch of its node.
+    pub fn multi_tensor(mut self) -> Launch {
+        self.multi_tensor = self.blocks < MAX_BLOCKS;
+        self
     }
 
     /// The same with one more argument.

@@ -68,7 +68,8 @@ pub(crate) fn cast(p: &Prepare<'_>) -> Result<Launches, KernelError> {
         other => return Err(KernelError::DType(other)),
     };
     let launch = Launch::over(n, &CAST, name, &[p.dtype(0)]);
-    Ok(launch.input(0).output(0).indices(&[n]).into())
+    let launch = launch.input(0).output(0).indices(&[n]);
+    Ok(launch.multi_tensor().into())
 }
 
 /// Selects from inputs 1 and 2 by the condition in input 0, with broadcasting.

@@ -56,7 +56,7 @@ pub(crate) fn step(p: &Prepare<'_>) -> Result<Launches, KernelError> {
         .indices(&[0])
         .indices(&[0])
         .value(0u64);
-    Ok(launch.into())
+    Ok(launch.multi_tensor().into())
 }
 
 /// Adds the arguments of an optimizer's function: the inputs of its op but the indices, the number of elements, and a flag.

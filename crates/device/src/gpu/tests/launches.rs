@@ -18,6 +18,20 @@ fn macros_tell_a_source_its_types() {
     ] {
         assert_eq!(function(types, large).macros(), macros, "{types:?}");
     }
+    let multi_tensor = Function {
+        multi_tensor: true,
+        ..function(&[], false)
+    };
+    assert_eq!(multi_tensor.macros(), ["MULTI_TENSOR=1"]);
+}
+
+#[test]
+fn a_launch_that_fills_a_gpu_is_not_one_of_a_multi_tensor_launch() {
+    for (elements, expected) in [(1, true), (4095 * 1024, true), (4096 * 1024, false)] {
+        let launch = Launch::over(elements, &SOURCE, "Tanh", &[DType::F32]);
+        assert!(!launch.multi_tensor);
+        assert_eq!(launch.multi_tensor().multi_tensor, expected, "{elements}");
+    }
 }
 
 #[test]

@@ -16,5 +16,6 @@ fn function(types: &[DType], large: bool) -> Function {
         name: "Tanh",
         types: types.into(),
         large,
+        multi_tensor: false,
     }
 }

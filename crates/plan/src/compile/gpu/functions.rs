@@ -46,6 +46,7 @@ impl GpuBuilder<'_> {
                     let outermost = self.caller.is_none();
                     self.caller.get_or_insert(id);
                     let node = self.graph.node(id);
+                    self.launch_all_waiting(id)?;
                     self.join_for(id, node);
                     // The statuses so far: a check of a function has those of the function alone.
                     self.check(id);

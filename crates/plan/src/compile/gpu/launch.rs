@@ -22,23 +22,29 @@ use crate::memory::LastUse;
 use crate::program::Action;
 
 /// The places of the arguments of a node's launches.
-struct ArgumentPlaces<'n> {
-    outputs: &'n [GpuPlace],
-    variables: &'n [Option<GpuPlace>],
+pub(super) struct ArgumentPlaces<'n> {
+    pub(super) outputs: &'n [GpuPlace],
+    pub(super) variables: &'n [Option<GpuPlace>],
     /// An offset of the arena.
-    scratch: usize,
-    counter: Option<GpuPlace>,
-    status: Option<GpuPlace>,
+    pub(super) scratch: usize,
+    pub(super) counter: Option<GpuPlace>,
+    pub(super) status: Option<GpuPlace>,
+}
+
+/// The launches of a node, and the facts that they were made for.
+pub(super) struct Work {
+    pub(super) launches: Launches,
+    inputs: SmallVec<[Operand; 4]>,
+    outputs: SmallVec<[Operand; 2]>,
 }
 
 impl GpuBuilder<'_> {
-    pub(super) fn launch(
-        &mut self,
-        id: NodeId,
+    /// Asks the kernel of a node for its launches.
+    pub(super) fn work(
+        &self,
         node: &Node,
-        kernel: &'static Kernel,
         launches: thalweg_device::kernel::LaunchFn,
-    ) -> Result<(), SessionError> {
+    ) -> Result<Work, SessionError> {
         let graph = self.graph;
         // A handle has the dimensions of its variable.
         let operand = |f: &Fact| Operand {
@@ -49,14 +55,34 @@ impl GpuBuilder<'_> {
             },
             value: f.value.clone(),
         };
-        let inputs: SmallVec<[Operand; 4]> = node
-            .inputs
-            .iter()
-            .filter_map(|&o| graph.fact(o))
-            .map(operand)
-            .collect();
+        let inputs = node.inputs.iter().filter_map(|&o| graph.fact(o));
+        let inputs: SmallVec<[Operand; 4]> = inputs.map(operand).collect();
         let outputs: SmallVec<[Operand; 2]> = node.outputs.iter().map(operand).collect();
-        let launches = self.launches_of(node, (&inputs, &outputs), launches)?;
+        let wanted = Prepare {
+            cpu: self.gpu.host(),
+            node,
+            inputs: &inputs,
+            outputs: &outputs,
+        };
+        let launches = catch_unwind(AssertUnwindSafe(|| launches(&wanted)))
+            .map_err(|panic| panicked(node, &*panic))?
+            .map_err(|source| failed(node, source))?;
+        Ok(Work {
+            launches,
+            inputs,
+            outputs,
+        })
+    }
+
+    /// Adds the launches of a node.
+    pub(super) fn launch(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        kernel: &'static Kernel,
+        work: &Work,
+    ) -> Result<(), SessionError> {
+        let (inputs, outputs) = (&work.inputs, &work.outputs);
         let mut to: SmallVec<[GpuPlace; 2]> = SmallVec::new();
         let mut replaced: SmallVec<[usize; 2]> = SmallVec::new();
         for (index, fact) in node.outputs.iter().enumerate() {
@@ -75,63 +101,42 @@ impl GpuBuilder<'_> {
                 self.ends_here(node, *i).filter(|_| same)
             });
             let ending = candidates.find(|(buffer, _)| !replaced.contains(buffer));
-            let value = match ending {
+            let (place, buffer) = match ending {
                 Some((buffer, place)) => {
                     replaced.push(buffer);
                     let block = self.buffers[buffer].block.take();
                     self.buffers.push(Buffer { block, left });
-                    GpuValue {
-                        place,
-                        buffer: Some(self.buffers.len() - 1),
-                    }
+                    (place, self.buffers.len() - 1)
                 }
-                None => {
-                    let (place, buffer) = self.buffer(bytes, left);
-                    GpuValue {
-                        place,
-                        buffer: Some(buffer),
-                    }
-                }
+                None => self.buffer(bytes, left),
             };
-            self.values.insert(output, value);
-            to.push(value.place);
+            let buffer = Some(buffer);
+            self.values.insert(output, GpuValue { place, buffer });
+            to.push(place);
         }
-        self.launches(id, node, &launches, &to)?;
-        if let Some(collective) = launches.collective {
-            self.collective(id, node, collective, &inputs, to[0])?;
+        self.launches(id, node, &work.launches, &to)?;
+        if let Some(collective) = work.launches.collective {
+            self.collective(id, node, collective, inputs, to[0])?;
         }
-        for (index, (place, fact)) in to.iter().zip(&node.outputs).enumerate() {
-            let index = index as u32;
-            self.made(OutputId { node: id, index }, *place, fact);
+        self.launched(id);
+        Ok(())
+    }
+
+    /// Records that the outputs of a node are there, and counts its uses of its inputs.
+    pub(super) fn launched(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let output = |index| OutputId { node: id, index };
+        for (index, fact) in (0..).zip(&node.outputs) {
+            self.made(output(index), self.values[&output(index)].place, fact);
         }
         for &input in &node.inputs {
             self.used(input);
         }
         for index in 0..node.outputs.len() as u32 {
-            let output = OutputId { node: id, index };
-            if let Some(buffer) = self.values[&output].buffer {
+            if let Some(buffer) = self.values[&output(index)].buffer {
                 self.free_if_unused(buffer);
             }
         }
-        Ok(())
-    }
-
-    /// Asks a kernel for its launches.
-    fn launches_of(
-        &self,
-        node: &Node,
-        (inputs, outputs): (&[Operand], &[Operand]),
-        launches: thalweg_device::kernel::LaunchFn,
-    ) -> Result<Launches, SessionError> {
-        let wanted = Prepare {
-            cpu: self.gpu.host(),
-            node,
-            inputs,
-            outputs,
-        };
-        catch_unwind(AssertUnwindSafe(|| launches(&wanted)))
-            .map_err(|panic| panicked(node, &*panic))?
-            .map_err(|source| failed(node, source))
     }
 
     /// Returns the buffer of an input that is used here for the last time, and nowhere else in this node.
@@ -182,12 +187,7 @@ impl GpuBuilder<'_> {
             Effect::Random => Some(self.counter(node)?),
             _ => None,
         };
-        self.check_handles(node).map_err(|e| failed(node, e))?;
-        let mut variables: SmallVec<[Option<GpuPlace>; 4]> = SmallVec::new();
-        for input in &node.inputs {
-            let variable = self.bindings.variable_of.get(input).copied();
-            variables.push(variable.map(|v| self.variable(id, v, launches.assigns)));
-        }
+        let variables = self.variables(id, node, launches.assigns)?;
         let places = ArgumentPlaces {
             outputs,
             variables: &variables,
@@ -274,13 +274,29 @@ impl GpuBuilder<'_> {
         }
     }
 
-    fn one_launch(
+    /// Returns the places of the variables behind the inputs of a node, and records its accesses.
+    pub(super) fn variables(
         &mut self,
         id: NodeId,
         node: &Node,
+        assigns: bool,
+    ) -> Result<SmallVec<[Option<GpuPlace>; 4]>, SessionError> {
+        self.check_handles(node).map_err(|e| failed(node, e))?;
+        let mut variables = SmallVec::new();
+        for input in &node.inputs {
+            let variable = self.bindings.variable_of.get(input).copied();
+            variables.push(variable.map(|v| self.variable(id, v, assigns)));
+        }
+        Ok(variables)
+    }
+
+    /// Returns the arguments of a launch.
+    pub(super) fn arguments(
+        &mut self,
+        node: &Node,
         launch: &Launch,
         places: &ArgumentPlaces<'_>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<SmallVec<[Argument; 8]>, SessionError> {
         let mut arguments = SmallVec::new();
         for arg in &launch.args {
             arguments.push(match arg {
@@ -293,6 +309,17 @@ impl GpuBuilder<'_> {
                 }
             });
         }
+        Ok(arguments)
+    }
+
+    fn one_launch(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        launch: &Launch,
+        places: &ArgumentPlaces<'_>,
+    ) -> Result<(), SessionError> {
+        let arguments = self.arguments(node, launch, places)?;
         let function = self
             .gpu
             .load(&launch.function)
@@ -335,6 +362,7 @@ impl GpuBuilder<'_> {
             let command = GpuCommand::Ones { to, bytes };
             let ones = NodeCommand {
                 node: first,
+                others: Vec::new(),
                 command,
             };
             let segment = &mut self.commands.segments[0];

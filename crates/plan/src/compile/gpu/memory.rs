@@ -59,9 +59,13 @@ impl GpuBuilder<'_> {
     }
 
     pub(super) fn push_command(&mut self, node: NodeId, command: GpuCommand) {
-        self.segment(node)
-            .commands
-            .push(NodeCommand { node, command });
+        let others = Vec::new();
+        let command = NodeCommand {
+            node,
+            others,
+            command,
+        };
+        self.segment(node).commands.push(command);
     }
 
     pub(super) fn fixed(&mut self, bytes: usize) -> GpuPlace {

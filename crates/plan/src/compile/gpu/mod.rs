@@ -5,6 +5,7 @@ mod collective;
 mod functions;
 mod launch;
 mod memory;
+mod multi_tensor;
 mod state;
 mod transfer;
 
@@ -28,6 +29,7 @@ use crate::memory::{Arena, ArenaBlock};
 use crate::order::Accesses;
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 use crate::request::PlanContext;
+use multi_tensor::{Turn, WaitingNode};
 
 /// Nanoseconds of the host for a segment, and for each of its works: a graph that is launched as one takes the host no
 /// longer for being long, so this is only an order of magnitude.
@@ -70,6 +72,8 @@ pub(super) struct GpuBuilder<'a> {
     from_gpu: FxHashSet<NodeId>,
     /// Collectives that were begun, and that nothing has waited for yet.
     pending: Vec<Pending>,
+    /// Nodes that wait for others of their function, in order.
+    waiting: Vec<WaitingNode>,
     /// Collectives of one set that start together, and their bytes.
     group: Vec<(NodeId, GpuCommand)>,
     group_bytes: usize,
@@ -132,6 +136,7 @@ impl<'a> GpuBuilder<'a> {
             to_gpu: FxHashSet::default(),
             from_gpu: FxHashSet::default(),
             pending: Vec::new(),
+            waiting: Vec::new(),
             group: Vec::new(),
             group_bytes: 0,
         }
@@ -181,12 +186,14 @@ impl<'a> GpuBuilder<'a> {
         let (Some(&first), Some(&last)) = (order.first(), order.last()) else {
             return Ok(self.built());
         };
+        let order = &self.casts_first(order);
         let all = self.with_functions(order);
         self.look_ahead(&all, fetched);
         self.instruction(first, Action::Stage, &[], &[]);
         // The first commands of a step are known only when all nodes have been walked.
         self.segment(first);
         self.walk(order, &mut 0)?;
+        self.launch_all_waiting(last)?;
         for &output in fetched {
             self.fetch(output, last)?;
         }
@@ -294,6 +301,9 @@ impl<'a> GpuBuilder<'a> {
             }
             return Ok(());
         }
+        let Turn::Now(work) = self.turn(id, node)? else {
+            return Ok(());
+        };
         self.join_for(id, node);
         if std::ptr::eq(node.op, &FEED) {
             return self.feed(id, node, output);
@@ -334,7 +344,7 @@ impl<'a> GpuBuilder<'a> {
                 Ok(())
             }
             Body::Read => self.read(at, id, node, output),
-            Body::Launch(launches) => self.launch(id, node, kernel, launches),
+            Body::Launch(_) => work.map_or(Ok(()), |work| self.launch(id, node, kernel, &work)),
             Body::Host if self.is_of_variable(node) => {
                 self.is_initialized(id, node, output);
                 Ok(())

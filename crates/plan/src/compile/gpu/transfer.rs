@@ -38,7 +38,13 @@ impl GpuBuilder<'_> {
         // Among the first commands, and so apart from the outputs that commands make.
         if bytes > 0 {
             let first = &mut self.commands.segments[0];
-            first.commands.insert(0, NodeCommand { node: id, command });
+            let others = Vec::new();
+            let command = NodeCommand {
+                node: id,
+                others,
+                command,
+            };
+            first.commands.insert(0, command);
             first.made.iter_mut().for_each(|m| m.after += 1);
         }
         Ok(())
