@@ -110,10 +110,19 @@ KERNEL(BatchNormMoments, const T* x, Moments* partial, Channels g, Segments segm
     });
 }
 
+// The factor of deviations from the mean.
+__device__ inline f32 rate_of(f32 scale, f32 variance, f32 epsilon) { return scale / sqrt(variance + epsilon); }
+
+// Clears the op's last output, if it has one.
+__device__ inline void clear(f32* reserve) {
+    if (reserve && first() == 0) reserve[0] = 0;
+}
+
 // Statistics of all elements: the running mean and variance, those of this step, and the scale of deviations.
 KERNEL(BatchNormStatistics, const Moments* partial, const f32* scale, const f32* old_mean,
        const f32* old_variance, f32* batch_mean, f32* batch_variance, f32* own_mean,
-       f32* own_variance, f32* rate, Segments segments, f32 epsilon, f32 factor) {
+       f32* own_variance, f32* rate, Segments segments, f32 epsilon, f32 factor, f32* reserve) {
+    clear(reserve);
     together(segments, partial, Moments{0, 0, 0}, [&](Index c, const Moments& all) {
         if (all.count == 0) {
             batch_mean[c] = batch_variance[c] = infinity() - infinity();
@@ -127,18 +136,20 @@ KERNEL(BatchNormStatistics, const Moments* partial, const f32* scale, const f32*
         batch_mean[c] = factor == 1 ? mean : (1 - factor) * old_mean[c] + factor * mean;
         batch_variance[c] =
             factor == 1 ? unbiased : (1 - factor) * old_variance[c] + factor * unbiased;
-        rate[c] = scale[c] / sqrt(variance + epsilon);
+        rate[c] = rate_of(scale[c], variance, epsilon);
     });
 }
 
 // The same with the mean and the variance that are given.
 KERNEL(BatchNormFixed, const f32* scale, const f32* mean, const f32* variance, f32* batch_mean,
-       f32* batch_variance, f32* own_mean, f32* own_variance, f32* rate, Index channels, f32 epsilon) {
+       f32* batch_variance, f32* own_mean, f32* own_variance, f32* rate, Index channels, f32 epsilon,
+       f32* reserve) {
+    clear(reserve);
     for (Index c = first(); c < channels; c += stride()) {
         batch_mean[c] = mean[c];
         batch_variance[c] = variance[c];
         own_mean[c] = own_variance[c] = 0;
-        rate[c] = scale[c] / sqrt(variance[c] + epsilon);
+        rate[c] = rate_of(scale[c], variance[c], epsilon);
     }
 }
 
@@ -194,16 +205,21 @@ KERNEL(BatchNormAdd, const T* x, const f32* mean, const f32* rate, const f32* of
     normalize<true>(x, side, mean, rate, offset, y, n, g, relu);
 }
 
-// The factor of deviations from the mean.
-KERNEL(BatchNormRate, const f32* scale, const f32* variance, f32* rate, Index channels, f32 epsilon) {
-    for (Index c = first(); c < channels; c += stride()) rate[c] = scale[c] / sqrt(variance[c] + epsilon);
-}
-
 // A gradient behind a ReLU: that of an element whose normalized value is positive. The value is computed again, with the
 // rounding of the forward pass.
 __device__ inline f32 behind_relu(f32 dy, f32 x, const Scaled& own) {
     return widen(Narrow<T>::from(scaled(x, own))) > 0 ? dy : 0;
 }
+
+// What a ReLU's gradient needs of each channel, beside the mean.
+struct Scaling {
+    const f32* scale;
+    const f32* variance;
+    const f32* offset;
+    f32 epsilon;
+
+    __device__ f32 rate(Index c) const { return rate_of(scale[c], variance[c], epsilon); }
+};
 
 // Sums of the gradients, and of their products with the elements' deviations from the mean.
 struct Products {
@@ -216,15 +232,15 @@ __device__ inline Products join(const Products& a, const Products& b) {
 }
 
 template <bool RELU>
-__device__ inline void packed_products(const T* dy, const T* x, const f32* mean, const f32* rate,
-                                       const f32* offset, Products* partial, const Channels& g,
-                                       const Segments& segments) {
+__device__ inline void packed_products(const T* dy, const T* x, const f32* mean, const Scaling& scaling,
+                                       Products* partial, const Channels& g, const Segments& segments) {
     by_packed_segment(segments, partial, [&](Index channel, Index begin, Index end, Products* to) {
         const Pack<f32, LANES> middle = *(const Pack<f32, LANES>*)(mean + channel);
         Pack<f32, LANES> r, o;
         if (RELU) {
-            r = *(const Pack<f32, LANES>*)(rate + channel);
-            o = *(const Pack<f32, LANES>*)(offset + channel);
+            o = *(const Pack<f32, LANES>*)(scaling.offset + channel);
+#pragma unroll
+            for (int j = 0; j < LANES; ++j) r.at[j] = scaling.rate(channel + j);
         }
         f32 gradients[LANES] = {}, products[LANES] = {};
         each_row(dy + channel, g.channels, begin, end, [&](const Pack<T, LANES>& row, Index k) {
@@ -244,20 +260,20 @@ __device__ inline void packed_products(const T* dy, const T* x, const f32* mean,
 }
 
 template <bool RELU>
-__device__ inline void sum_products(const T* dy, const T* x, const f32* mean, const f32* rate,
-                                    const f32* offset, Products* partial, const Channels& g,
-                                    const Segments& segments) {
-    if (is_packed(g)) return packed_products<RELU>(dy, x, mean, rate, offset, partial, g, segments);
+__device__ inline void sum_products(const T* dy, const T* x, const f32* mean, const Scaling& scaling,
+                                    Products* partial, const Channels& g, const Segments& segments) {
+    if (is_packed(g)) return packed_products<RELU>(dy, x, mean, scaling, partial, g, segments);
     by_segment(segments, partial, [&](Index channel, Index begin, Index step, Index end) {
         Products all = {0, 0};
-        const f32 middle = mean[channel];
+        Scaled scaled = {mean[channel], 0, 0};
+        if (RELU) scaled = {mean[channel], scaling.rate(channel), scaling.offset[channel]};
         for (Index k = begin; k < end; k += step) {
             const Index at = place(g, channel, k);
             const f32 in = widen(x[at]);
             f32 own = widen(dy[at]);
-            if (RELU) own = behind_relu(own, in, Scaled{middle, rate[channel], offset[channel]});
+            if (RELU) own = behind_relu(own, in, scaled);
             all.gradients += own;
-            all.products += own * (in - middle);
+            all.products += own * (in - scaled.mean);
         }
         return all;
     });
@@ -265,12 +281,13 @@ __device__ inline void sum_products(const T* dy, const T* x, const f32* mean, co
 
 KERNEL(BatchNormProducts, const T* dy, const T* x, const f32* mean, Products* partial, Channels g,
        Segments segments) {
-    sum_products<false>(dy, x, mean, mean, mean, partial, g, segments);
+    sum_products<false>(dy, x, mean, Scaling{}, partial, g, segments);
 }
 
-KERNEL(BatchNormReluProducts, const T* dy, const T* x, const f32* mean, const f32* rate,
-       const f32* offset, Products* partial, Channels g, Segments segments) {
-    sum_products<true>(dy, x, mean, rate, offset, partial, g, segments);
+KERNEL(BatchNormReluProducts, const T* dy, const T* x, const f32* mean, const f32* scale,
+       const f32* variance, const f32* offset, f32 epsilon, Products* partial, Channels g,
+       Segments segments) {
+    sum_products<true>(dy, x, mean, Scaling{scale, variance, offset, epsilon}, partial, g, segments);
 }
 
 // Three numbers of each channel, one after the other for all channels: the factor of the gradient, the factor of the
@@ -283,7 +300,7 @@ KERNEL(BatchNormGradients, const Products* partial, const f32* scale, const f32*
             return;
         }
         const f32 square = variance[c] + epsilon, deviation = sqrt(square);
-        const f32 rate = scale[c] / deviation, count = (f32)segments.count;
+        const f32 rate = rate_of(scale[c], variance[c], epsilon), count = (f32)segments.count;
         to_scale[c] = all.products / deviation;
         to_offset[c] = all.gradients;
         factors[c] = rate;
@@ -293,9 +310,9 @@ KERNEL(BatchNormGradients, const Products* partial, const f32* scale, const f32*
 }
 
 template <bool RELU>
-__device__ inline void write_gradients(const T* dy, const T* x, const f32* mean, const f32* rate,
-                                       const f32* offset, const f32* factors, T* dx, Index n,
-                                       const Channels& g, Index training) {
+__device__ inline void write_gradients(const T* dy, const T* x, const f32* mean, const f32* offset,
+                                       const f32* factors, T* dx, Index n, const Channels& g,
+                                       Index training) {
     const f32 *along = factors + g.channels, *less = along + g.channels;
     const auto of = [&](T gradient, T in, f32 middle, f32 factor, f32 along, f32 less) {
         f32 grad = widen(gradient) * factor;
@@ -310,16 +327,13 @@ __device__ inline void write_gradients(const T* dy, const T* x, const f32* mean,
             const auto channels = [&](const f32* from) { return *(const Pack<f32, LANES>*)(from + c); };
             const Pack<f32, LANES> m = channels(mean), f = channels(factors);
             const Pack<f32, LANES> a = channels(along), l = channels(less);
-            Pack<f32, LANES> r, o;
-            if (RELU) {
-                r = channels(rate);
-                o = channels(offset);
-            }
+            Pack<f32, LANES> o;
+            if (RELU) o = channels(offset);
             Pack<T, LANES> out;
 #pragma unroll
             for (int j = 0; j < LANES; ++j) {
                 if (RELU) {
-                    const Scaled own = {m.at[j], r.at[j], o.at[j]};
+                    const Scaled own = {m.at[j], f.at[j], o.at[j]};
                     const f32 shown = behind_relu(widen(gradients.at[j]), widen(in.at[j]), own);
                     gradients.at[j] = Narrow<T>::from(shown);
                 }
@@ -333,7 +347,7 @@ __device__ inline void write_gradients(const T* dy, const T* x, const f32* mean,
         const Index c = channel_of(g, i);
         T gradient = dy[i];
         if (RELU) {
-            const Scaled own = {mean[c], rate[c], offset[c]};
+            const Scaled own = {mean[c], factors[c], offset[c]};
             gradient = Narrow<T>::from(behind_relu(widen(gradient), widen(x[i]), own));
         }
         dx[i] = of(gradient, x[i], mean[c], factors[c], along[c], less[c]);
@@ -342,10 +356,10 @@ __device__ inline void write_gradients(const T* dy, const T* x, const f32* mean,
 
 KERNEL(BatchNormGrad, const T* dy, const T* x, const f32* mean, const f32* factors, T* dx,
        Index n, Channels g, Index training) {
-    write_gradients<false>(dy, x, mean, mean, mean, factors, dx, n, g, training);
+    write_gradients<false>(dy, x, mean, mean, factors, dx, n, g, training);
 }
 
 KERNEL(BatchNormReluGrad, const T* dy, const T* x, const f32* mean, const f32* factors, T* dx,
-       Index n, Channels g, Index training, const f32* rate, const f32* offset) {
-    write_gradients<true>(dy, x, mean, rate, offset, factors, dx, n, g, training);
+       Index n, Channels g, Index training, const f32* offset) {
+    write_gradients<true>(dy, x, mean, offset, factors, dx, n, g, training);
 }

@@ -45,7 +45,10 @@ struct Page {
     Cell cells[PAGE];
 };
 
-bool watching = false, in_kernel = false;
+bool watching = false;
+// Of the system's thread: another one may load or unload a library of kernels meanwhile, whose constructors are
+// instrumented too.
+__attribute__((tls_model("initial-exec"))) thread_local bool in_kernel = false;
 Phase phase = 0, of_block = 0, of_launch = 0;
 unsigned thread_index = 0, block_index = 0;
 // The stack of the running thread, and the function that ends it.
@@ -151,7 +154,7 @@ void stop() {
 
 void access(void* pointer, size_t bytes, size_t alignment, bool writes, void* place) {
     const uintptr_t begin = (uintptr_t)pointer, end = begin + bytes;
-    if (!watching || !in_kernel || (begin >= stack_begin && end <= stack_end)) return;
+    if (!in_kernel || !watching || (begin >= stack_begin && end <= stack_end)) return;
     if (own_begin <= begin && end <= own_end) return;
     if (begin % alignment != 0) {
         report(place, "accesses %zu bytes at an address that is no multiple of %zu", bytes, alignment);
@@ -250,7 +253,7 @@ ACCESSES(8)
 ACCESSES(16)
 // An index of an array, before it is used.
 void __ubsan_handle_out_of_bounds(void*, void*) {
-    if (!watching || !in_kernel) return;
+    if (!in_kernel || !watching) return;
     report(__builtin_return_address(0), "accesses an array beyond its end");
     stop();
 }

@@ -2,7 +2,7 @@
 
 use thalweg_cpu::batch_norm::Channels;
 use thalweg_cpu::lrn::Response;
-use thalweg_device::gpu::{ALIGNMENT, Arg, Launch, Launches};
+use thalweg_device::gpu::{Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 
 use super::fill::zero;
@@ -55,12 +55,17 @@ pub(crate) fn batch_norm(
         scratch: segments.bytes(MAX_CHANNEL_BYTES) + channel_bytes(g, size_of::<f32>()),
         ..Launches::default()
     };
-    if p.outputs.len() > 5 {
-        launches.list.push(zero(p, 5)?);
-    }
+    let reserve = (p.outputs.len() > 5).then_some(5);
     if g.channels == 0 {
+        launches
+            .list
+            .extend(reserve.map(|i| zero(p, i)).transpose()?);
         return Ok(launches);
     }
+    let with_reserve = |launch: Launch| match reserve {
+        Some(i) => launch.output(i),
+        None => launch.value(0u64),
+    };
     if training || n == 0 {
         if n > 0 {
             let moments = launch("BatchNormMoments").input(0).arg(partial.clone());
@@ -74,13 +79,12 @@ pub(crate) fn batch_norm(
         let statistics = statistics.arg(rate.clone()).indices(&segments.to_struct());
         let statistics = statistics.value(epsilon);
         let statistics = statistics.value(attrs.float("exponential_avg_factor"));
-        launches.list.push(segments.join(statistics));
+        launches.list.push(segments.join(with_reserve(statistics)));
     } else {
         let fixed = launch("BatchNormFixed").input(1).input(3).input(4);
         let fixed = (1..5).fold(fixed, Launch::output).arg(rate.clone());
-        launches
-            .list
-            .push(fixed.indices(&[g.channels]).value(epsilon));
+        let fixed = fixed.indices(&[g.channels]).value(epsilon);
+        launches.list.push(with_reserve(fixed));
     }
     if n > 0 {
         let mean = match training {
@@ -115,31 +119,19 @@ pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels, relu: Option<usize>
     if g.channels == 0 {
         return Launches::default();
     }
-    let before = segments.bytes(MAX_CHANNEL_BYTES) + channel_bytes(g, MAX_CHANNEL_BYTES);
-    let before = before.next_multiple_of(ALIGNMENT);
-    let rate = Arg::Scratch(before);
     let mut launches = Launches {
-        scratch: before + relu.map_or(0, |_| channel_bytes(g, size_of::<f32>())),
+        scratch: segments.bytes(MAX_CHANNEL_BYTES) + channel_bytes(g, MAX_CHANNEL_BYTES),
         ..Launches::default()
     };
     let epsilon = attrs.float("epsilon");
-    // Rate and offset of each channel, where the gradient of a ReLU needs them.
-    let with_relu = |launch: Launch| match relu {
-        None => launch,
-        Some(offset) => launch.arg(rate.clone()).input(offset),
-    };
     if n > 0 {
-        if relu.is_some() {
-            let made = launch("BatchNormRate").input(2).input(4).arg(rate.clone());
-            launches
-                .list
-                .push(made.indices(&[g.channels]).value(epsilon));
-        }
-        let name = match relu {
-            None => "BatchNormProducts",
-            Some(_) => "BatchNormReluProducts",
+        let products = match relu {
+            None => launch("BatchNormProducts").input(0).input(1).input(3),
+            Some(offset) => {
+                let products = launch("BatchNormReluProducts").input(0).input(1).input(3);
+                products.input(2).input(4).input(offset).value(epsilon)
+            }
         };
-        let products = with_relu(launch(name).input(0).input(1).input(3));
         let products = products.arg(partial.clone()).indices(&to_struct(g));
         launches
             .list
@@ -157,7 +149,10 @@ pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels, relu: Option<usize>
         let apply = launch(name).input(0).input(1).input(3).arg(factors);
         let apply = apply.output(0).indices(&[n]).indices(&to_struct(g));
         let training = usize::from(attrs.bool("is_training"));
-        launches.list.push(with_relu(apply.indices(&[training])));
+        let apply = apply.indices(&[training]);
+        launches
+            .list
+            .push(relu.into_iter().fold(apply, Launch::input));
     }
     launches
 }

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use thalweg_device::gpu::{Command, Gpu, GpuError, Graph};
 use thalweg_device::{KernelError, Slot};
-use thalweg_graph::NodeId;
+use thalweg_graph::{Node, NodeId};
 
 use super::ProgramRun;
 use super::values::first_not_finite;
 use thalweg_plan::SessionError;
-use thalweg_plan::gpu_program::{Commands, Made, STATUS_BYTES, Segment};
+use thalweg_plan::gpu_program::{Commands, Made, NodeCommand, STATUS_BYTES, Segment};
 use thalweg_plan::{Action, Home, failed};
 use thalweg_tensor::sync::Unpoisoned;
 
@@ -347,13 +347,15 @@ impl<'a> ProgramRun<'a> {
             let Some(command) = commands_of.get(at) else {
                 break;
             };
-            let node = segment.commands[at].node;
+            let NodeCommand { node, others, .. } = &segment.commands[at];
             let start = Instant::now();
-            submit(gpu, command).map_err(|e| self.failed(node, e))?;
+            submit(gpu, command).map_err(|e| self.failed(*node, e))?;
             self.wait()?;
             if let Some(recorder) = self.step.controls.recorder {
-                let node = self.program.graph.node(node);
-                recorder.command(node, self.device.name(), command, start);
+                let graph = &self.program.graph;
+                let others: Vec<&Node> = others.iter().map(|&n| &**graph.node(n)).collect();
+                let device = self.device.name();
+                recorder.command(graph.node(*node), &others, device, command, start);
             }
         }
         Ok(())

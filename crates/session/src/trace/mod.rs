@@ -156,13 +156,14 @@ impl Recorder {
             return;
         }
         let lane = Lane::Thread(std::thread::current().id());
-        self.event(node, (node.op.name, bytes), device, lane, start);
+        self.event(node, &[], (node.op.name, bytes), device, lane, start);
     }
 
-    /// A command of a GPU that has just run.
+    /// A command of a GPU that has just run, for this node and these others.
     pub(crate) fn command(
         &self,
         node: &Node,
+        others: &[&Node],
         device: &DeviceSpec,
         command: &Command,
         start: Instant,
@@ -181,17 +182,19 @@ impl Recorder {
                 (node.op.name, 0, 0)
             }
         };
-        self.event(node, (what, bytes), device, Lane::OfGpu(lane), start);
+        let lane = Lane::OfGpu(lane);
+        self.event(node, others, (what, bytes), device, lane, start);
     }
 
     /// A copy of so many bytes from a GPU to another one, which has just run.
     pub(crate) fn between(&self, node: &Node, device: &DeviceSpec, bytes: usize, start: Instant) {
-        self.event(node, (BETWEEN, bytes), device, Lane::OfGpu(3), start);
+        self.event(node, &[], (BETWEEN, bytes), device, Lane::OfGpu(3), start);
     }
 
     fn event(
         &self,
         node: &Node,
+        others: &[&Node],
         (what, bytes): (&str, usize),
         device: &DeviceSpec,
         lane: Lane,
@@ -205,7 +208,15 @@ impl Recorder {
             start_us: start.duration_since(self.start).as_secs_f64() * 1e6,
             duration_us: start.elapsed().as_secs_f64() * 1e6,
             bytes,
-            members: members(node),
+            members: match others {
+                [] => members(node),
+                // The node itself is the last.
+                _ => others
+                    .iter()
+                    .chain([&node])
+                    .map(|n| n.name.clone())
+                    .collect(),
+            },
             channel: matches!(node.op.effect, Effect::Send | Effect::Recv).then(|| Channel {
                 number: node.attrs.int("channel"),
                 remote: is_remote(node),
