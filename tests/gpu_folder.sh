@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes the folder that is brought to a machine with a GPU, and without network, Rust or source:
 #
-#   tests/gpu_folder.sh OUT [ARCHITECTURE]      there: OUT/gpu_run --out RESULTS
+#   tests/gpu_folder.sh FOLDER [ARCHITECTURE]   there: FOLDER/gpu_run --out RESULTS
 #
 # It needs NVRTC here, for the machine code of the kernels. MNIST=DIR puts the full data set in. The
 # program needs a C library that is no older than this machine's.
@@ -27,8 +27,11 @@ export CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_STRIP=symbols
 program=$(cargo build --release -p thalweg-tests --bin gpu_run --message-format=json |
     grep -o '"executable":"[^"]*gpu_run"' | cut -d '"' -f 4)
 [ -x "$program" ] || fail "cargo has built no gpu_run"
+benchmarks=$(cargo build --release -p cnn_benchmarks --message-format=json |
+    grep -o '"executable":"[^"]*cnn_benchmarks"' | cut -d '"' -f 4)
+[ -x "$benchmarks" ] || fail "cargo has built no cnn_benchmarks"
 mkdir -p "$out/bin" "$out/tests/golden" "$out/tests/cards" "$out/data/mnist" "$out/benches/peers"
-cp "$program" "$out/bin/"
+cp "$program" "$benchmarks" "$out/bin/"
 "$program" cubins "$out/cubins" --architecture "${2:-sm_90}"
 cp tests/golden/ops.jsonl.gz "$out/tests/golden/"
 cp tests/cards/*.json "$out/tests/cards/"

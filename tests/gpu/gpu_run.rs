@@ -21,7 +21,7 @@ struct GpuRun {
 
 impl GpuRun {
     fn new(test: &str) -> GpuRun {
-        let fakes = fakes(test, &["cuda", "nvrtc", "cublasLt", "cudnn"]);
+        let fakes = fakes(test, &["cuda", "nvrtc", "cublasLt", "cudnn", "nccl"]);
         let out = fakes.join("results");
         GpuRun { fakes, out }
     }
@@ -75,6 +75,30 @@ fn every_part_of_gpu_run_passes_on_the_emulated_card() {
         "{said}"
     );
     assert!(run.out.join("results.md").exists());
+    // The rest of the first part; tools of NVIDIA are not there.
+    assert!(
+        run.command(&["--only", "card/"])
+            .status()
+            .unwrap()
+            .success()
+    );
+    for unit in ["versions", "clocks", "properties"] {
+        let unit = format!("card/{unit}");
+        let lines = run.lines();
+        let line = lines.iter().find(|l| l["unit"] == *unit).expect(&unit);
+        assert!(
+            line["result"] == "passed" || unit == "card/clocks",
+            "{line}"
+        );
+    }
+    let only = ["--only", "smoke/nccl"];
+    assert!(run.command(&only).status().unwrap().success());
+    let lines = run.lines();
+    let last = lines.last().unwrap();
+    assert_eq!(
+        (&last["unit"], &last["result"]),
+        (&"smoke/nccl".into(), &"passed".into())
+    );
     // Nothing is left to do.
     let before = run.units();
     assert!(run.command(&["--each", "1"]).status().unwrap().success());

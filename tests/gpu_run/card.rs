@@ -1,6 +1,7 @@
 //! Part `card`: the card, its driver, and the installed libraries. PyTorch begins to compile its training steps.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use crate::training;
 use crate::units::UnitResult;
 
 pub fn names() -> Vec<String> {
-    ["compilation", "versions", "properties"]
+    ["compilation", "versions", "clocks", "properties"]
         .map(str::to_owned)
         .into()
 }
@@ -21,10 +22,11 @@ pub fn names() -> Vec<String> {
 pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     match name {
         "compilation" => {
-            let started = bench.start_compilation(&training::compiled_cases(bench.scale))?;
+            let started = bench.start_compilation(&training::compiled_cases(bench.scale));
             Ok(json!({"started": started}))
         }
         "versions" => versions(bench),
+        "clocks" => clocks(),
         "properties" => properties(),
         _ => Err("there is no such unit".into()),
     }
@@ -46,6 +48,29 @@ fn versions(bench: &mut Bench) -> UnitResult {
         "card": card.name, "architecture": card.architecture(), "bytes": card.memory,
         "libraries": libraries,
     }))
+}
+
+/// Clocks, power and temperature of the first card as `nvidia-smi` reports them; it changes nothing.
+fn clocks() -> UnitResult {
+    let mut command = Command::new("nvidia-smi");
+    let query = "driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.draw,power.limit,temperature.gpu,\
+                 pcie.link.gen.current,pcie.link.width.current,mig.mode.current";
+    command.args(["--id=0", "--format=csv"]);
+    let Ok(output) = command.arg(format!("--query-gpu={query}")).output() else {
+        return skipped("there is no nvidia-smi");
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut lines = text.lines().map(|line| line.split(','));
+    let (Some(names), Some(values), true) = (lines.next(), lines.next(), output.status.success())
+    else {
+        return Err(format!(
+            "nvidia-smi: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+        .into());
+    };
+    let found: BTreeMap<&str, &str> = names.map(str::trim).zip(values.map(str::trim)).collect();
+    Ok(json!(found))
 }
 
 /// The card properties that cuDNN uses, and their differences from those of the absent card that the tests plan for.

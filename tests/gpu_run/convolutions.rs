@@ -5,10 +5,11 @@ use serde_json::{Map, Value, json};
 use thalweg::prelude::*;
 use thalweg_examples::convs::{Conv, INCEPTION_V3, RESNET_50};
 
-use crate::bench::{Bench, fallbacks};
+use crate::bench::{Bench, fallbacks as own_kernels};
 use crate::units::UnitResult;
 
-const DTYPES: [DType; 3] = [DType::F32, DType::BF16, DType::F16];
+/// Half precision first: its engines are the newest.
+const DTYPES: [DType; 3] = [DType::F16, DType::BF16, DType::F32];
 
 const PASSES: [&str; 3] = ["forward", "images", "filter"];
 
@@ -38,28 +39,37 @@ pub fn run(bench: &mut Bench, wanted: &str) -> UnitResult {
     let mut results = Map::new();
     let mut fallbacks = Vec::new();
     for pass in PASSES {
-        let (seconds, own) = ours(bench, &conv, pass, dtype)?;
-        fallbacks.extend(own);
+        let (seconds, plan) = ours(bench, &conv, pass, dtype)?;
+        fallbacks.extend(own_kernels(&plan));
         let batch = bench.by_scale(32, 1);
         let peer = theirs(bench, &conv, pass, dtype, batch)?;
         let rate = conv.flops() * f64::from(batch) / seconds / 1e12;
         let ratio = peer.map(|p| p / seconds);
         results.insert(
             pass.to_owned(),
-            json!({"seconds": seconds, "tflops": rate, "peer_seconds": peer, "ratio": ratio}),
+            json!({
+                "seconds": seconds, "tflops": rate, "peer_seconds": peer, "ratio": ratio,
+                "implementation": implementation(&plan),
+            }),
         );
     }
     results.insert("fallbacks".to_owned(), json!(fallbacks));
     Ok(Value::Object(results))
 }
 
-/// Seconds of one convolution, and the nodes that no library computes.
+/// The implementation of the convolution, from the plan's text: a library and its engine, or a kernel of our own.
+fn implementation(plan: &str) -> Option<&str> {
+    let mut lines = plan.lines();
+    lines.find_map(|line| Some(line.split_once("is computed ")?.1))
+}
+
+/// Seconds of one convolution, and the text of its plan.
 fn ours(
     bench: &mut Bench,
     conv: &Conv,
     pass: &str,
     dtype: DType,
-) -> Result<(f64, Vec<String>), Box<dyn std::error::Error>> {
+) -> Result<(f64, String), Box<dyn std::error::Error>> {
     let (batch, together) = (bench.by_scale(32, 1), bench.by_scale(10, 1));
     let g = Graph::new();
     let variable = |name, dims: [usize; 4]| {
@@ -92,10 +102,10 @@ fn ours(
     let options = bench.options()?.optimise(false);
     let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;
-    let fallbacks = fallbacks(&session.explain(&nodes, [])?);
+    let plan = session.explain(&nodes, [])?;
     let mut step = session.callable(&nodes, ())?;
     let taken = bench.seconds(0.05, || Ok(step.call(&[]).map(|_| ())?))?;
-    Ok((taken / together as f64, fallbacks))
+    Ok((taken / together as f64, plan))
 }
 
 /// Seconds of one convolution on PyTorch, if it is there.

@@ -21,6 +21,7 @@ const TRAINING_LIMIT: Duration = Duration::from_secs(100);
 pub fn names() -> Vec<String> {
     let first = [
         "accuracy",
+        "cnn_benchmarks",
         "memcheck",
         "profile",
         "gradients",
@@ -32,6 +33,7 @@ pub fn names() -> Vec<String> {
 
 pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     match name {
+        "cnn_benchmarks" => cnn_benchmarks(),
         "accuracy" => accuracy(bench),
         "memcheck" => memcheck(),
         "profile" => profile(),
@@ -126,6 +128,31 @@ fn profile() -> UnitResult {
         "60",
     ];
     tool("ncu", &arguments, "training/deep_mnist NHWC 50 f32 graph")
+}
+
+/// The program `cnn_benchmarks` on ResNet-50 for 20 steps, fed from the host as its users do.
+fn cnn_benchmarks() -> UnitResult {
+    let program = root().join("bin/cnn_benchmarks");
+    if !program.is_file() {
+        return skipped("the folder has no cnn_benchmarks");
+    }
+    let flags = [
+        "--device=gpu",
+        "--model=resnet50",
+        "--batch_size=256",
+        "--use_fp16",
+        "--num_warmup_batches=5",
+        "--num_batches=20",
+    ];
+    let output = Command::new(program).args(flags).output()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    match output.status.success() {
+        true => Ok(json!({"printed": printed})),
+        false => {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            Err(format!("{}: {printed}\n{errors}", output.status).into())
+        }
+    }
 }
 
 /// Runs a unit under one of NVIDIA's tools.

@@ -1,12 +1,18 @@
 //! Part `smoke`: every library call in every dtype at odd sizes, and the checks of steps.
 
+use std::net::TcpListener;
+use std::sync::Arc;
+
 use serde_json::json;
+use thalweg::collective::{Coordinator, Join, Progress, Ranks};
+use thalweg::device::cuda::Library;
+use thalweg::hvd::ReduceOp;
 use thalweg::prelude::*;
 use thalweg_tests::golden::numbers;
 use thalweg_tests::gpu_steps::CHECKS;
 use thalweg_tests::gpu_training::deep_mnist_trains_alike;
 
-use crate::bench::{Bench, fallbacks};
+use crate::bench::{Bench, fallbacks, skipped};
 use crate::units::UnitResult;
 
 /// Dtypes, and the tolerance to the CPU's results as a share of the largest number.
@@ -26,17 +32,24 @@ const SHAPES: [[i64; 6]; 4] = [
     [13, 13, 16, 1, 9, 1],
 ];
 
+/// The unit of collectives.
+const ONE_RANK: &str = "nccl";
+
 pub fn names() -> Vec<String> {
     let libraries = DTYPES.map(|(dtype, _)| format!("libraries {dtype}"));
     let steps = CHECKS.iter().map(|(name, _)| (*name).to_owned());
     let training = ["NHWC", "NCHW"].map(|format| format!("deep_mnist {format}"));
-    libraries.into_iter().chain(steps).chain(training).collect()
+    let all = libraries.into_iter().chain(steps).chain(training);
+    all.chain([ONE_RANK.to_owned()]).collect()
 }
 
 pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     if let Some((_, check)) = CHECKS.iter().find(|(check, _)| *check == name) {
         check(&bench.gpu(true)?);
         return Ok(json!({}));
+    }
+    if name == ONE_RANK {
+        return one_rank(bench);
     }
     match name.split_once(' ') {
         Some(("libraries", dtype)) => {
@@ -53,6 +66,39 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
         }
         _ => Err("there is no such unit".into()),
     }
+}
+
+/// Sums of two gradients over a single rank by NCCL, submitted and captured, in steps that update variables by them.
+fn one_rank(bench: &mut Bench) -> UnitResult {
+    if let Err(why) = Library::Nccl.open() {
+        return skipped(&why.to_string());
+    }
+    let secret = "one rank";
+    let coordinator = Coordinator::start(TcpListener::bind("127.0.0.1:0")?, 1, secret)?;
+    let ranks = Ranks::join(&Join::at(coordinator.address(), 0, 1, secret))?;
+    let progress = Arc::new(Progress::start(ranks)?);
+    let g = Graph::new();
+    let (variables, update) = g.device("/gpu:0", || {
+        let variables = [5, 70_001].map(|n| g.variable(&format!("v{n}"), vec![1.0f32; n]));
+        let sums = variables.map(|v| (v.value() * 0.5).all_reduce(ReduceOp::Sum));
+        let updates = [0, 1].map(|i| variables[i].assign_add(sums[i]));
+        (variables, g.group("update", updates))
+    });
+    let options = bench.options()?.collectives(progress.session());
+    let session = Session::with_options(&g, options)?;
+    session.run(g.initializers(), [])?;
+    // The first step submits commands one by one, the second captures them, later ones replay them.
+    for step in 1..=4 {
+        session.run(update, [])?;
+        for v in variables {
+            let found: Tensor = session.run(v.value(), [])?;
+            let expected = 1.5f32.powi(step);
+            if found.as_slice::<f32>()?.iter().any(|&x| x != expected) {
+                return Err(format!("step {step} gives no {expected}: {found:?}").into());
+            }
+        }
+    }
+    Ok(json!({"steps": 4}))
 }
 
 /// Arbitrary numbers of this shape and dtype.

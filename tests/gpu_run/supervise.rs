@@ -21,8 +21,8 @@ use crate::units::{Part, requested};
 
 type RunResult<T> = Result<T, Box<dyn Error>>;
 
-/// The seconds of a run that the parts' own seconds add up to.
-const ALL_PARTS_SECONDS: f64 = 560.0;
+/// Seconds of a unit in which a process may use PyTorch for the first time: it is read from a cold disk.
+const FIRST_PEER_SECONDS: u64 = 90;
 
 /// Begins the reason of a unit that was stopped at its limit.
 const STOPPED: &str = "it was stopped after";
@@ -35,6 +35,8 @@ struct UnitProcess {
     process: Child,
     input: ChildStdin,
     lines: Receiver<String>,
+    /// `true` once it has run a unit that uses PyTorch.
+    has_peer: bool,
 }
 
 impl UnitProcess {
@@ -74,6 +76,7 @@ impl UnitProcess {
             process,
             input,
             lines,
+            has_peer: false,
         })
     }
 
@@ -171,17 +174,20 @@ impl Run<'_> {
             }
             bar.set_position(self.results.finished().len() as u64);
             bar.set_message(unit.clone());
-            self.unit(unit, Duration::from_secs(part.limit()))?;
+            self.unit(unit, *part)?;
         }
         Ok(())
     }
 
     /// Runs a unit, and keeps its line.
-    fn unit(&mut self, unit: &str, most: Duration) -> RunResult<()> {
+    fn unit(&mut self, unit: &str, part: Part) -> RunResult<()> {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
             None => UnitProcess::start(self.flags)?,
         };
+        let first = part.has_peer() && !std::mem::replace(&mut worker.has_peer, part.has_peer());
+        let more = if first { FIRST_PEER_SECONDS } else { 0 };
+        let most = Duration::from_secs(part.limit().max(more));
         let (began, limit) = (Instant::now(), most.min(self.remaining()));
         match worker.run(unit, limit) {
             Ok(line) => {
@@ -224,8 +230,7 @@ pub fn run(flags: &RunFlags) -> RunResult<bool> {
     let style = "{bar:8.cyan/dim} {pos}/{len}  {elapsed}  {wide_msg}";
     bar.set_style(ProgressStyle::with_template(style)?);
     for of_part in &units {
-        let share = of_part.0.seconds() as f64 / ALL_PARTS_SECONDS * flags.seconds as f64;
-        run.part(of_part, Duration::from_secs_f64(share), &bar)?;
+        run.part(of_part, of_part.0.share(flags.seconds), &bar)?;
     }
     // The remaining units of the parts whose time was over.
     for of_part in &units {

@@ -70,9 +70,9 @@ fn cases(scale: Scale) -> Vec<TrainingCase> {
     use Precision::{Bf16, F16, F32, Tf32};
     let (last, first) = (DataFormat::Nhwc, DataFormat::Nchw);
     vec![
-        case("resnet50", last, 256, Bf16, "traced"),
-        case("resnet50", last, 256, Bf16, "compiled"),
         case("resnet50", last, 256, F16, "compiled"),
+        case("resnet50", last, 256, Bf16, "compiled"),
+        case("resnet50", last, 256, Bf16, "traced"),
         case("resnet50", last, 256, Bf16, "graph"),
         case("resnet50", last, 256, Tf32, "graph"),
         case("deep_mnist", last, 50, F32, "graph"),

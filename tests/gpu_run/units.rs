@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::Write;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -10,6 +11,9 @@ use crate::{RunFlags, card, convolutions, floors, op_table, rest, smoke, trainin
 
 /// Result of a unit, as the members of its line.
 pub type UnitResult = Result<Value, Box<dyn Error>>;
+
+/// Seconds of a full run.
+pub const FULL_RUN_SECONDS: u64 = 560;
 
 /// Parts of units, in the order of their value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,17 +57,36 @@ impl Part {
         }
     }
 
-    /// Seconds of a run of 560 that the part may take before the parts after it have had theirs.
-    pub fn seconds(self) -> u64 {
+    /// Seconds that the part may take, before the parts after it have had theirs, in a run of so many. The first two keep theirs
+    /// in a short run.
+    pub fn share(self, run: u64) -> Duration {
+        let kept = Part::Card.seconds() + Part::Training.seconds();
+        let seconds = match self {
+            Part::Card | Part::Training => self.seconds() as f64,
+            _ => {
+                let rest = run.saturating_sub(kept) as f64 / (FULL_RUN_SECONDS - kept) as f64;
+                self.seconds() as f64 * rest
+            }
+        };
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// Seconds of the part in a full run.
+    fn seconds(self) -> u64 {
         match self {
-            Part::Card => 10,
+            Part::Card => 15,
             Part::Floors => 20,
             Part::Smoke => 40,
             Part::Networks => 60,
             Part::Convolutions => 120,
             Part::Training => 180,
-            Part::Rest => 560,
+            Part::Rest => FULL_RUN_SECONDS,
         }
+    }
+
+    /// `true` if its units are compared with PyTorch.
+    pub fn has_peer(self) -> bool {
+        matches!(self, Part::Training | Part::Convolutions)
     }
 
     /// Seconds that one of its units may take.
@@ -128,5 +151,18 @@ pub fn run(bench: &mut Bench, unit: &str) -> UnitResult {
         Part::Convolutions => convolutions::run(bench, name),
         Part::Training => training::run(bench, name),
         Part::Rest => rest::run(bench, name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_run_keeps_the_time_of_training() {
+        let shares = |run: u64| Part::ALL.map(|p| p.share(run).as_secs());
+        assert_eq!(shares(560), [15, 180, 20, 40, 60, 120, 560]);
+        assert_eq!(shares(300), [15, 180, 5, 11, 17, 34, 161]);
+        assert_eq!(shares(100)[..3], [15, 180, 0]);
     }
 }
