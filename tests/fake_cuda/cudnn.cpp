@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -219,6 +220,9 @@ static int convolve(const Work& w, void* const tensors[3]) {
 
 static thread_local std::string failed;
 
+// Plans that live. They go before the handle that they were made with.
+static std::atomic<int> plans{0};
+
 static int fail(int status, const char* why) {
     failed = why;
     return status;
@@ -232,6 +236,7 @@ int cudnnCreate(Handle** handle) {
 }
 
 int cudnnDestroy(Handle* handle) {
+    if (plans > 0) abort();
     delete handle;
     return SUCCESS;
 }
@@ -245,10 +250,12 @@ void cudnnGetLastErrorString(char* text, size_t size) { snprintf(text, size, "%s
 
 int cudnnBackendCreateDescriptor(int kind, Descriptor** descriptor) {
     *descriptor = new Descriptor{kind};
+    plans += kind == PLAN;
     return SUCCESS;
 }
 
 int cudnnBackendDestroyDescriptor(Descriptor* descriptor) {
+    plans -= descriptor->kind == PLAN;
     delete descriptor;
     return SUCCESS;
 }
@@ -350,7 +357,8 @@ int cudnnBackendExecute(Handle* handle, Descriptor* plan, Descriptor* pack) {
     }
     if (engine.run_status) return fail(engine.run_status, "this engine does not run");
     const int64_t bytes = engine.workspace;
-    const int time = engine.time;
+    const bool others = getenv("FAKE_CUDNN_OTHERS_ARE_FAST");
+    const int time = others ? (engine.time ? 0 : 5000) : engine.time;
     return hand_to(handle->stream, [=] {
         // It works in its workspace as it likes.
         if (bytes) memset(space, 0xee, bytes);

@@ -160,3 +160,22 @@ fn a_value_between_two_gpus_is_copied_directly() {
         .1;
     assert_eq!(traced.traffic().between_gpus, 8, "{:?}", traced.events);
 }
+
+#[test]
+fn libraries_may_use_tf32_where_the_session_allows_it() {
+    if !has_compiler() {
+        return;
+    }
+    for allowed in [false, true] {
+        let driver = EmulatedGpu::with_libraries(&Arc::new(Emulated::new(Checks::None)));
+        let g = Graph::new();
+        let y = g.device("/gpu:0", || {
+            let x = g.truncated_normal([2, 2], 0.0, 1.0, DType::F32, None);
+            x.matmul(x)
+        });
+        let options = SessionOptions::new().gpu(GpuOptions::driven_by(driver.clone()));
+        let session = Session::with_options(&g, options.allow_tf32(allowed)).unwrap();
+        session.run::<Tensor>(y, []).unwrap();
+        assert_eq!(driver.tf32(), [allowed]);
+    }
+}

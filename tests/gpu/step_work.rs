@@ -79,3 +79,23 @@ fn the_table_of_resnet50s_step_matches_its_plan() {
         file.display()
     );
 }
+
+#[test]
+fn a_segment_sum_of_few_ids_sorts_them_where_there_are_many_segments() {
+    for (ids, segments, launches) in [(300, 4, 1..2), (300, 50_000, 4..40), (9000, 4, 4..40)] {
+        let g = Graph::new();
+        let sums = g.device("/gpu:0", || {
+            let rows = g.placeholder("rows", DType::F32, [ids, 8]);
+            let numbers = g.placeholder("ids", DType::I32, [ids]);
+            let node = g.op("UnsortedSegmentSum").input(rows).input(numbers);
+            node.input(g.constant(segments)).output()
+        });
+        let session = Session::with_options(&g, SessionOptions::new().gpu(planned_gpu())).unwrap();
+        let work = session.gpu_work(sums, feeds(&g)).unwrap();
+        let found = work[0].ops["UnsortedSegmentSum"].launches;
+        assert!(
+            launches.contains(&found),
+            "{ids} ids, {segments} segments: {found}"
+        );
+    }
+}

@@ -39,8 +39,9 @@ pub enum Call {
 struct GpuState {
     memory: HashMap<Address, Layout>,
     functions: Vec<(Arc<Library>, Function)>,
-    /// The prepared library calls.
+    /// The prepared library calls, and whether each may use TF32.
     made: Vec<LibraryCall>,
+    tf32: Vec<bool>,
     queues: Vec<Queue>,
     graphs: Vec<Option<Vec<Command>>>,
     calls: Vec<Call>,
@@ -103,6 +104,11 @@ impl EmulatedGpu {
     /// The driver calls since the last time.
     pub fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.state().calls)
+    }
+
+    /// By prepared library call: whether it may use TF32.
+    pub fn tf32(&self) -> Vec<bool> {
+        self.state().tf32.clone()
     }
 
     /// Makes the command after the next `commands` fail.
@@ -234,7 +240,7 @@ unsafe impl Driver for EmulatedGpu {
         Ok(state.functions.len() as Handle - 1)
     }
 
-    fn prepare(&self, call: &LibraryCall, _tf32: bool) -> Result<ReadyCall, String> {
+    fn prepare(&self, call: &LibraryCall, tf32: bool) -> Result<ReadyCall, String> {
         if !self.libraries {
             return Err("this GPU has no libraries".to_owned());
         }
@@ -243,6 +249,7 @@ unsafe impl Driver for EmulatedGpu {
         }
         let mut state = self.state();
         state.made.push(*call);
+        state.tf32.push(tf32);
         Ok(ReadyCall {
             handle: state.made.len() as Handle - 1,
             workspace: 64,

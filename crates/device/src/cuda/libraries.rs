@@ -33,6 +33,8 @@ struct LibraryState {
     /// `None` before the search for it.
     gemms: Option<Opened<Gemms>>,
     convolutions: Option<Opened<Convolutions>>,
+    /// By library: its version, which takes opening it again.
+    versions: HashMap<Library, u64>,
     /// By call, and whether TF32 may be used.
     known: HashMap<(Call, bool), Result<ReadyCall, String>>,
 }
@@ -151,7 +153,8 @@ impl Libraries {
             Call::Gemm(_) => Library::CublasLt,
             Call::Convolution(_) => Library::Cudnn,
         };
-        let version = library.version().unwrap_or(0);
+        let version = state.versions.entry(library);
+        let version = *version.or_insert_with(|| library.version().unwrap_or(0));
         let best = self.trials.fastest(call, tf32, version, &candidates)?;
         let plan = candidates.swap_remove(best);
         let ready = ReadyCall {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::gpu::GpuError;
 
 /// A library of CUDA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Library {
     /// The driver, which comes with the graphics card's own.
     Driver,

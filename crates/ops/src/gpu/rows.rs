@@ -299,8 +299,9 @@ impl SortedRows {
     }
 }
 
-/// Number of ids from which on they are sorted first.
-const SORTED_IDS: usize = 512;
+/// Number of ids, and of reads of them, up to which they are not sorted first: each element of the output reads all ids.
+const MAX_UNSORTED: usize = 512;
+const MAX_READS: usize = 1 << 22;
 
 /// Sums the slices of input 0 for each id in input 1. The ids are in any order.
 ///
@@ -311,7 +312,9 @@ pub(crate) fn segment_sum(
     segments: usize,
     inner: usize,
 ) -> Result<Launches, KernelError> {
-    if p.inputs[1].elements() < SORTED_IDS {
+    let ids = p.inputs[1].elements();
+    let reads = ids.saturating_mul(segments).saturating_mul(inner);
+    if ids <= MAX_UNSORTED && reads <= MAX_READS {
         return Ok(short_segment_sum(p, segments, inner));
     }
     let rows = IndexedRows {
