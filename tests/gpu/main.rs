@@ -22,3 +22,4 @@ mod steps;
 mod training;
 mod transfers;
 mod watched;
+mod watched_fused;
