@@ -42,11 +42,25 @@ if [ -n "$mnist" ]; then
     cp "$mnist"/*-ubyte.gz "$out/data/full_mnist/"
 fi
 git describe --always --abbrev=40 --dirty --exclude '*' > "$out/commit"
+
+# Programs and machine code are large, and travel as an archive.
+tar -C "$out" --use-compress-program="gzip -9" --remove-files -cf "$out.tar.gz" .
+mkdir -p "$out"
+mv "$out.tar.gz" "$out/files.tar.gz"
 cat > "$out/gpu_run" <<'END'
 #!/bin/bash
-# The data are beside this script, from wherever it is called.
+# The files are unpacked beside this script, from wherever it is called; elsewhere where that folder may not be written.
+set -e
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-THALWEG_ROOT=$here exec "$here/bin/gpu_run" "$@"
+files=$here/files
+[ -w "$here" ] || files=${TMPDIR:-/tmp}/gpu_run_files
+if [ ! -e "$files/commit" ]; then
+    rm -rf "$files" "$files.part"
+    mkdir "$files.part"
+    tar -C "$files.part" -xzf "$here/files.tar.gz"
+    mv "$files.part" "$files"
+fi
+THALWEG_ROOT=$files exec "$files/bin/gpu_run" "$@"
 END
 chmod +x "$out/gpu_run"
 

@@ -11,7 +11,8 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::softmax::{
-    BLOCK, COST, LANES, LogitRow, fold_lanes, normalizer, rows_per_task, sum_of_classes,
+    COST, LANES, LogitRow, join_lanes, normalizer, rows_per_task, softmax, store_lanes,
+    sum_of_classes,
 };
 use crate::math::broadcast::sum_to;
 use crate::support::constants::ints;
@@ -273,19 +274,22 @@ fn dense_row<T: Float>(x: LogitRow<'_, T>, y: LogitRow<'_, T>, backprop: &mut [T
     let zero = T::Wide::ZERO;
     let (largest, sum) = normalizer(x);
     let log = sum.ln();
-    let (mut x_block, mut y_block) = ([zero; BLOCK], [zero; BLOCK]);
     let mut losses = [zero; LANES];
-    for (i, backprop) in backprop.chunks_mut(BLOCK).enumerate() {
-        let x = x.take(i * BLOCK, &mut x_block);
-        let y = y.take(i * BLOCK, &mut y_block);
-        for ((out, x), &y) in backprop.iter_mut().zip(x).zip(&*y) {
-            let above = *x - largest;
-            *out = T::narrow((above.exp() / sum).normal() - y);
-            // A class of probability 0 contributes nothing, however unlikely the logits make it.
-            let part = y * (log - above);
-            *x = if y != zero { part } else { zero };
+    for at in (0..backprop.len()).step_by(LANES) {
+        let (mut above, y) = (x.lanes(at, zero), y.lanes(at, zero));
+        let (mut lanes, mut parts) = ([zero; LANES], [zero; LANES]);
+        for (above, lane) in above.iter_mut().zip(&mut lanes) {
+            *above = *above - largest;
+            *lane = above.exp();
         }
-        fold_lanes(&mut losses, &x_block[..backprop.len()], |a, b| a + b);
+        for i in 0..LANES {
+            lanes[i] = (lanes[i] / sum).normal() - y[i];
+            // A class of probability 0 contributes nothing, however unlikely the logits make it.
+            let part = y[i] * (log - above[i]);
+            parts[i] = if y[i] != zero { part } else { zero };
+        }
+        store_lanes(&mut backprop[at..], lanes);
+        join_lanes(&mut losses, parts, |a, b| a + b);
     }
     T::narrow(losses.into_iter().fold(zero, |a, b| a + b))
 }
@@ -315,13 +319,9 @@ fn sparse<T: Float>(p: &Prepare<'_>) -> Prepared {
             |i, loss, backprop| {
                 let x = &x[i * classes..][..classes];
                 let own = class(labels[i]).unwrap_or(0);
-                let (largest, sum) = normalizer(LogitRow::of(x));
-                let part = |x: T| ((x.widen() - largest).exp() / sum).normal();
-                for (backprop, &x) in backprop.iter_mut().zip(x) {
-                    *backprop = T::narrow(part(x));
-                }
+                let (largest, sum) = softmax(x, backprop);
                 *loss = T::narrow(sum.ln() - (x[own].widen() - largest));
-                backprop[own] = T::narrow(part(x[own]) - T::Wide::ONE);
+                backprop[own] = T::narrow(backprop[own].widen() - T::Wide::ONE);
             },
         );
         Ok(())

@@ -48,7 +48,7 @@ pub(crate) static SOFTMAX: Op = Op {
                 p,
                 &[0],
                 &[0],
-                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(rows_kernel(p, softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
+                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(softmax_kernel::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
             )
         }),
         gpu(crate::gpu::softmax),
@@ -77,7 +77,7 @@ pub(crate) static LOG_SOFTMAX: Op = Op {
                 p,
                 &[0],
                 &[0],
-                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(rows_kernel(p, log_softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
+                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(log_softmax_kernel::<T>(p)), else Err(KernelError::DType(p.dtype(0)))),
             )
         }),
         gpu(crate::gpu::softmax),
@@ -87,8 +87,26 @@ pub(crate) static LOG_SOFTMAX: Op = Op {
 /// Cost of an element, relative to an arithmetic kernel: two exponentials.
 pub(super) const COST: usize = 16;
 
-/// Kernel that maps rows to rows; for `f32` and `f64`, `row` is compiled for each
-/// instruction set.
+fn softmax_kernel<T: Float>(p: &Prepare<'_>) -> Prepared {
+    rows_kernel(
+        p,
+        #[inline(always)]
+        |x: &[T], out: &mut [T]| {
+            softmax(x, out);
+        },
+    )
+}
+
+fn log_softmax_kernel<T: Float>(p: &Prepare<'_>) -> Prepared {
+    rows_kernel(
+        p,
+        #[inline(always)]
+        |x: &[T], out: &mut [T]| log_softmax(x, out),
+    )
+}
+
+/// Kernel that maps rows to rows by `row`, which is compiled for each instruction set for `f32` and `f64`. It is a closure that is
+/// always inlined: the call of a function that is passed would be compiled for the baseline.
 fn rows_kernel<T: Float>(
     p: &Prepare<'_>,
     row: impl Fn(&[T], &mut [T]) + Copy + Send + Sync + 'static,
@@ -134,24 +152,26 @@ impl<T, F: Fn(&[T], &mut [T])> Vectorize for MapRows<'_, T, F> {
     }
 }
 
+/// Writes the softmax of a row; returns the largest logit, and the sum of `exp(logit - largest)`.
 #[inline(always)]
-fn softmax<T: Float>(x: &[T], out: &mut [T]) {
+pub(super) fn softmax<T: Float>(x: &[T], out: &mut [T]) -> (T::Wide, T::Wide) {
     let logits = LogitRow::of(x);
     let largest = largest(logits);
-    let mut block = [T::Wide::ZERO; BLOCK];
     let mut sums = [T::Wide::ZERO; LANES];
-    for (i, out) in out.chunks_mut(BLOCK).enumerate() {
-        let taken = logits.take(i * BLOCK, &mut block);
-        for (out, x) in out.iter_mut().zip(taken.iter_mut()) {
+    for at in (0..x.len()).step_by(LANES) {
+        let mut lanes = logits.lanes(at, T::Wide::NEG_INFINITY);
+        // A loop of constant length: computed as vectors, without elements that are left over.
+        for x in &mut lanes {
             *x = (*x - largest).exp();
-            *out = T::narrow(*x);
         }
-        fold_lanes(&mut sums, taken, |a, b| a + b);
+        join_lanes(&mut sums, lanes, |a, b| a + b);
+        store_lanes(&mut out[at..], lanes);
     }
     let sum = sums.into_iter().fold(T::Wide::ZERO, |a, b| a + b);
     for out in out {
         *out = T::narrow((out.widen() / sum).normal());
     }
+    (largest, sum)
 }
 
 #[inline(always)]
@@ -163,9 +183,8 @@ fn log_softmax<T: Float>(x: &[T], out: &mut [T]) {
     }
 }
 
-/// Number of elements of a row that are processed at a time.
-pub(super) const BLOCK: usize = 256;
-/// Number of parallel partial sums: the order of a sum does not depend on the machine's vectors.
+/// Number of elements that are computed at a time, and of parallel partial sums: the order of a sum does not depend on the
+/// machine's vectors.
 pub(super) const LANES: usize = 16;
 
 /// A row of numbers, or one number that stands for a whole row.
@@ -196,28 +215,35 @@ impl<'a, T: Float> LogitRow<'a, T> {
         }
     }
 
-    /// The numbers from `at` on, at most a block of them, in `block`.
+    /// The numbers from `at` on; `beyond` stands for those behind the last. A loop over whole lanes has no elements that are left
+    /// over, which would be computed one by one.
     #[inline(always)]
-    pub(super) fn take(self, at: usize, block: &mut [T::Wide; BLOCK]) -> &mut [T::Wide] {
-        let taken = &mut block[..BLOCK.min(self.len - at)];
-        if self.is_repeated {
-            taken.fill(self.values[0].widen());
-        } else {
-            for (to, from) in taken.iter_mut().zip(&self.values[at..]) {
-                *to = from.widen();
+    pub(super) fn lanes(self, at: usize, beyond: T::Wide) -> [T::Wide; LANES] {
+        let left = self.len - at;
+        if !self.is_repeated
+            && let Some(whole) = self.values[at..].first_chunk::<LANES>()
+        {
+            let mut lanes = [T::Wide::ZERO; LANES];
+            for (lane, x) in lanes.iter_mut().zip(whole) {
+                *lane = x.widen();
             }
+            return lanes;
         }
-        taken
+        std::array::from_fn(|i| match (i < left, self.is_repeated) {
+            (false, _) => beyond,
+            (true, true) => self.values[0].widen(),
+            (true, false) => self.values[at + i].widen(),
+        })
     }
 }
 
 #[inline(always)]
 fn largest<T: Float>(logits: LogitRow<'_, T>) -> T::Wide {
     let larger = |a: T::Wide, b: T::Wide| if b > a { b } else { a };
-    let mut block = [T::Wide::ZERO; BLOCK];
     let mut most = [T::Wide::NEG_INFINITY; LANES];
-    for at in (0..logits.len).step_by(BLOCK) {
-        fold_lanes(&mut most, logits.take(at, &mut block), larger);
+    for at in (0..logits.len).step_by(LANES) {
+        let lanes = logits.lanes(at, T::Wide::NEG_INFINITY);
+        join_lanes(&mut most, lanes, larger);
     }
     most.into_iter().fold(T::Wide::NEG_INFINITY, larger)
 }
@@ -226,31 +252,45 @@ fn largest<T: Float>(logits: LogitRow<'_, T>) -> T::Wide {
 #[inline(always)]
 pub(super) fn normalizer<T: Float>(logits: LogitRow<'_, T>) -> (T::Wide, T::Wide) {
     let largest = largest(logits);
-    let mut block = [T::Wide::ZERO; BLOCK];
     let mut sums = [T::Wide::ZERO; LANES];
-    for at in (0..logits.len).step_by(BLOCK) {
-        let taken = logits.take(at, &mut block);
-        for x in taken.iter_mut() {
+    for at in (0..logits.len).step_by(LANES) {
+        let mut lanes = logits.lanes(at, T::Wide::NEG_INFINITY);
+        // A loop of constant length: computed as vectors, without elements that are left over.
+        for x in &mut lanes {
             *x = (*x - largest).exp();
         }
-        fold_lanes(&mut sums, taken, |a, b| a + b);
+        join_lanes(&mut sums, lanes, |a, b| a + b);
     }
     let sum = sums.into_iter().fold(T::Wide::ZERO, |a, b| a + b);
     (largest, sum)
 }
 
-/// Joins the numbers to `lanes` in turn.
+/// Joins each number to its lane.
 #[inline(always)]
-pub(super) fn fold_lanes<W: Wide>(lanes: &mut [W; LANES], numbers: &[W], join: impl Fn(W, W) -> W) {
-    let whole = numbers.chunks_exact(LANES);
-    let rest = whole.remainder();
-    for numbers in whole {
-        for (lane, &x) in lanes.iter_mut().zip(numbers) {
-            *lane = join(*lane, x);
-        }
-    }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
+pub(super) fn join_lanes<W: Wide>(
+    lanes: &mut [W; LANES],
+    numbers: [W; LANES],
+    join: impl Fn(W, W) -> W,
+) {
+    for (lane, x) in lanes.iter_mut().zip(numbers) {
         *lane = join(*lane, x);
+    }
+}
+
+/// Writes lanes to the first elements of `out`, as many as it has.
+#[inline(always)]
+pub(super) fn store_lanes<T: Float>(out: &mut [T], lanes: [T::Wide; LANES]) {
+    match out.first_chunk_mut::<LANES>() {
+        Some(out) => {
+            for (out, x) in out.iter_mut().zip(lanes) {
+                *out = T::narrow(x);
+            }
+        }
+        None => {
+            for (out, x) in out.iter_mut().zip(lanes) {
+                *out = T::narrow(x);
+            }
+        }
     }
 }
 

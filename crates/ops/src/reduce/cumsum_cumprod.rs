@@ -78,28 +78,75 @@ fn scan<T: Element>(
         // Whole blocks in a task.
         let blocks = (CHUNK / block).max(1);
         for_chunks(cx.pool(), out, blocks * block, &|task, part| {
-            for (i, out) in part.chunks_exact_mut(block).enumerate() {
-                let x = &x[(task * blocks + i) * block..][..block];
-                for step in 0..len {
-                    let row = |step: usize| inner * if reverse { len - 1 - step } else { step };
-                    let at = row(step);
-                    for column in 0..inner {
-                        let before = match step {
-                            0 => start,
-                            _ => out[row(step - 1) + column],
-                        };
-                        out[at + column] = match (exclusive, step) {
-                            (true, 0) => start,
-                            (true, _) => join(before, x[row(step - 1) + column]),
-                            (false, 0) => x[at + column],
-                            (false, _) => join(before, x[at + column]),
-                        };
+            let x = x[task * blocks * block..].chunks_exact(block);
+            for (x, out) in x.zip(part.chunks_exact_mut(block)) {
+                match (inner, reverse) {
+                    (1, false) => scan_line((x.iter(), out.iter_mut()), start, exclusive, join),
+                    (1, true) => {
+                        let line = (x.iter().rev(), out.iter_mut().rev());
+                        scan_line(line, start, exclusive, join);
                     }
+                    _ => scan_rows((x, out), inner, start, (exclusive, reverse), join),
                 }
             }
         });
         Ok(())
     }))
+}
+
+/// Scan of a line, whose running value stays in a register.
+#[inline(always)]
+fn scan_line<'a, T: Element>(
+    (x, out): (impl Iterator<Item = &'a T>, impl Iterator<Item = &'a mut T>),
+    start: T,
+    exclusive: bool,
+    join: impl Fn(T, T) -> T,
+) {
+    let mut all = out.zip(x);
+    if exclusive {
+        let mut running = start;
+        for (out, &x) in all {
+            *out = running;
+            running = join(running, x);
+        }
+    } else if let Some((out, &first)) = all.next() {
+        *out = first;
+        let mut running = first;
+        for (out, &x) in all {
+            running = join(running, x);
+            *out = running;
+        }
+    }
+}
+
+/// Scan of rows of `inner` elements, each row from the one before it.
+#[inline(always)]
+fn scan_rows<T: Element>(
+    (x, out): (&[T], &mut [T]),
+    inner: usize,
+    start: T,
+    (exclusive, reverse): (bool, bool),
+    join: impl Fn(T, T) -> T,
+) {
+    let len = x.len() / inner;
+    let row = |step: usize| inner * if reverse { len - 1 - step } else { step };
+    let first = &mut out[row(0)..][..inner];
+    match exclusive {
+        true => first.fill(start),
+        false => first.copy_from_slice(&x[row(0)..][..inner]),
+    }
+    for step in 1..len {
+        let (at, before) = (row(step), row(step - 1));
+        let (low, high) = out.split_at_mut(at.max(before));
+        let (out, running) = match reverse {
+            false => (&mut high[..inner], &low[before..][..inner]),
+            true => (&mut low[at..][..inner], &high[..inner]),
+        };
+        let x = &x[if exclusive { before } else { at }..][..inner];
+        for ((out, &running), &x) in out.iter_mut().zip(running).zip(x) {
+            *out = join(running, x);
+        }
+    }
 }
 
 fn scan_on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {

@@ -1,7 +1,7 @@
 //! Strided copies: a box of elements is read from one tensor and written to another, with its own step along every
 //! axis of either.
 
-use bytemuck::Pod;
+use bytemuck::{Pod, try_cast_slice, try_cast_slice_mut};
 use smallvec::SmallVec;
 use thalweg_cpu::parallel::Disjoint;
 use thalweg_device::{Cpu, KernelError};
@@ -36,6 +36,8 @@ pub(crate) struct StridedCopy {
     from_end: usize,
     /// End of the elements that are written.
     to_end: usize,
+    /// The same copy of groups of elements, where the inner loop copies one short group: a number that is as wide is copied faster.
+    groups: Option<Box<StridedCopy>>,
 }
 
 impl StridedCopy {
@@ -113,7 +115,7 @@ impl StridedCopy {
             true => outer.iter().position(|a| a.from == 1),
             false => None,
         };
-        Some(StridedCopy {
+        let mut copy = StridedCopy {
             across: across.map(|i| outer.remove(i)),
             inner: Some(inner),
             outer,
@@ -121,7 +123,59 @@ impl StridedCopy {
             to: to as usize,
             from_end: usize::try_from(high.checked_add(1)?).ok()?,
             to_end: usize::try_from(to.checked_add(reach)?.checked_add(1)?).ok()?,
-        })
+            groups: None,
+        };
+        copy.groups = copy.of_groups(inner).map(Box::new);
+        Some(copy)
+    }
+
+    /// The same copy where the elements of the inner loop are one, if they are few and lie at multiples of their number.
+    fn of_groups(&self, inner: CopyAxis) -> Option<StridedCopy> {
+        let n = inner.len as isize;
+        let is_group = matches!(n, 2 | 4 | 8 | 16) && (inner.from, inner.to) == (1, 1);
+        let starts = self.from.is_multiple_of(inner.len) && self.to.is_multiple_of(inner.len);
+        let steps = |a: &CopyAxis| a.from % n == 0 && a.to % n == 0;
+        if !is_group || !starts || self.outer.is_empty() || !self.outer.iter().all(steps) {
+            return None;
+        }
+        let axes = self.outer.iter().map(|a| CopyAxis {
+            len: a.len,
+            from: a.from / n,
+            to: a.to / n,
+        });
+        let axes: SmallVec<[CopyAxis; 6]> = axes.collect();
+        StridedCopy::build(self.from / inner.len, self.to / inner.len, &axes)
+    }
+
+    /// Copies the elements as groups, if they are aligned like a number of the group's size; returns `false` otherwise.
+    fn run_groups<T: Pod + Send + Sync>(
+        &self,
+        cpu: &Cpu,
+        from: &[T],
+        to: &mut [T],
+    ) -> Result<bool, KernelError> {
+        fn of<T: Pod, U: Pod + Send + Sync>(
+            groups: &StridedCopy,
+            cpu: &Cpu,
+            from: &[T],
+            to: &mut [T],
+        ) -> Result<bool, KernelError> {
+            let (from, to) = (try_cast_slice::<T, U>(from), try_cast_slice_mut(to));
+            match (from, to) {
+                (Ok(from), Ok(to)) => groups.run(cpu, from, to).map(|()| true),
+                _ => Ok(false),
+            }
+        }
+        let (Some(groups), Some(inner)) = (&self.groups, self.inner) else {
+            return Ok(false);
+        };
+        match inner.len * size_of::<T>() {
+            2 => of::<T, u16>(groups, cpu, from, to),
+            4 => of::<T, u32>(groups, cpu, from, to),
+            8 => of::<T, u64>(groups, cpu, from, to),
+            16 => of::<T, u128>(groups, cpu, from, to),
+            _ => Ok(false),
+        }
     }
 
     /// `true` if the box is empty.
@@ -164,6 +218,9 @@ impl StridedCopy {
         };
         if self.from_end > from.len() || self.to_end > to.len() {
             return Err(KernelError::Argument("a box within its tensors"));
+        }
+        if self.run_groups(cpu, from, to)? {
+            return Ok(());
         }
         let across = self.across.unwrap_or(CopyAxis {
             len: 1,
@@ -288,4 +345,53 @@ pub(crate) fn steps(dims: &[usize]) -> SmallVec<[isize; 6]> {
         step = step.saturating_mul(isize::try_from(len).unwrap_or(isize::MAX));
     }
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Slices `k` along the middle axis of `[5, 7, n]`, copied one element at a time and by a `StridedCopy`.
+    fn slices_match<T: Pod + Send + Sync + PartialEq + std::fmt::Debug>(
+        n: usize,
+        of: fn(usize) -> T,
+    ) {
+        let x: Vec<T> = (0..5 * 7 * n).map(of).collect();
+        for k in 0..7 {
+            let axis = |len, from, to| CopyAxis { len, from, to };
+            let (step, row) = (n as isize, 7 * n as isize);
+            let axes = [axis(5, row, step), axis(n, 1, 1)];
+            let copy = StridedCopy::new(k * n, 0, &axes).unwrap();
+            assert_eq!(copy.groups.is_some(), [2, 4, 8, 16].contains(&n), "{n}");
+            let mut out = vec![of(0); 5 * n];
+            copy.run(&Cpu::new(1), &x, &mut out).unwrap();
+            let expected = (0..5).flat_map(|i| x[(i * 7 + k) * n..][..n].to_vec());
+            assert_eq!(out, expected.collect::<Vec<T>>(), "slice {k} of {n}");
+        }
+    }
+
+    #[test]
+    fn short_groups_of_elements_of_any_size_are_copied() {
+        for n in [1, 2, 3, 4, 6, 8, 16, 32] {
+            slices_match::<u8>(n, |i| i as u8);
+            slices_match::<u16>(n, |i| i as u16);
+            slices_match::<u32>(n, |i| i as u32);
+            slices_match::<u64>(n, |i| i as u64);
+        }
+    }
+
+    #[test]
+    fn a_group_that_is_not_aligned_is_copied_by_elements() {
+        let axes = [(3, 4, 2), (2, 1, 1)].map(|(len, from, to)| CopyAxis { len, from, to });
+        let copy = StridedCopy::new(0, 0, &axes).unwrap();
+        // Nine bytes are no multiple of a group, and neither is the start of the second slice.
+        let x: Vec<u8> = (0..16).collect();
+        for begin in 0..2 {
+            let mut out = [0; 7];
+            let part = &x[begin..begin + 11];
+            copy.run(&Cpu::new(1), part, &mut out[..6 + begin]).unwrap();
+            let b = begin as u8;
+            assert_eq!(out[..6], [b, b + 1, b + 4, b + 5, b + 8, b + 9]);
+        }
+    }
 }
