@@ -11,6 +11,7 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
 use thalweg_tensor::{DType, Shape};
 
+use super::waiting::Work;
 use super::{Buffer, GpuBuilder, GpuValue};
 use crate::error::SessionError;
 use crate::error::failed;
@@ -29,13 +30,6 @@ pub(super) struct ArgumentPlaces<'n> {
     pub(super) scratch: usize,
     pub(super) counter: Option<GpuPlace>,
     pub(super) status: Option<GpuPlace>,
-}
-
-/// The launches of a node, and the facts that they were made for.
-pub(super) struct Work {
-    pub(super) launches: Launches,
-    inputs: SmallVec<[Operand; 4]>,
-    outputs: SmallVec<[Operand; 2]>,
 }
 
 impl GpuBuilder<'_> {

@@ -8,6 +8,7 @@ mod memory;
 mod multi_tensor;
 mod state;
 mod transfer;
+mod waiting;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -29,7 +30,7 @@ use crate::memory::{Arena, ArenaBlock};
 use crate::order::Accesses;
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 use crate::request::PlanContext;
-use multi_tensor::{Turn, WaitingNode};
+use waiting::{Turn, WaitingNode};
 
 /// Nanoseconds of the host for a segment, and for each of its works: a graph that is launched as one takes the host no
 /// longer for being long, so this is only an order of magnitude.

@@ -6,12 +6,13 @@
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::Body;
-use thalweg_device::gpu::{Arg, Function, Launch, Launches, THREADS};
+use thalweg_device::gpu::{Arg, Function, Launches, THREADS};
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
 use thalweg_tensor::{DType, Shape};
 
-use super::launch::{ArgumentPlaces, Work};
+use super::launch::ArgumentPlaces;
+use super::waiting::{Turn, WaitingNode};
 use super::{GpuBuilder, GpuValue};
 use crate::error::{SessionError, failed};
 use crate::gpu_program::{Argument, GpuCommand, GpuPlace, MemberTable, NodeCommand};
@@ -21,30 +22,6 @@ const MAX_MEMBERS: usize = THREADS as usize;
 
 /// Maximum bytes of values that are kept for nodes that wait, and of casts that are made at the start of a step.
 const MAX_HELD_BYTES: usize = 256 << 20;
-
-/// A node that waits.
-pub(super) struct WaitingNode {
-    id: NodeId,
-    work: Work,
-    /// The waiting nodes that it depends on.
-    after: SmallVec<[NodeId; 2]>,
-    /// Bytes of its inputs, which are kept for it.
-    bytes: usize,
-}
-
-impl WaitingNode {
-    fn launch(&self) -> &Launch {
-        &self.work.launches.list[0]
-    }
-}
-
-/// The time at which a node is built.
-pub(super) enum Turn {
-    /// Later: it waits.
-    Later,
-    /// Now, with its launches if it has any.
-    Now(Option<Work>),
-}
 
 /// `true` if the launches of a node may be one of a multi-tensor launch.
 fn is_member(launches: &Launches) -> bool {
