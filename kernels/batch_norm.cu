@@ -211,7 +211,7 @@ __device__ inline f32 behind_relu(f32 dy, f32 x, const Scaled& own) {
     return widen(Narrow<T>::from(scaled(x, own))) > 0 ? dy : 0;
 }
 
-// What a ReLU's gradient needs of each channel, beside the mean.
+// Parameters of each channel for the gradient of a ReLU, beside the mean.
 struct Scaling {
     const f32* scale;
     const f32* variance;

@@ -15,7 +15,7 @@ fail() {
     exit 1
 }
 
-[ $# -ge 1 ] || fail "say where: tests/gpu_folder.sh OUT"
+[ $# -ge 1 ] || fail "say where: tests/gpu_folder.sh FOLDER"
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 [ -z "$(ls -A "$out")" ] || fail "$out is not empty: remove it, or name another folder"
@@ -44,24 +44,31 @@ fi
 git describe --always --abbrev=40 --dirty --exclude '*' > "$out/commit"
 
 # Programs and machine code are large, and travel as an archive.
-tar -C "$out" --use-compress-program="gzip -9" --remove-files -cf "$out.tar.gz" .
+packed=$(mktemp)
+tar -C "$out" --use-compress-program="gzip -9" --remove-files -cf "$packed" .
 mkdir -p "$out"
-mv "$out.tar.gz" "$out/files.tar.gz"
-cat > "$out/gpu_run" <<'END'
-#!/bin/bash
+mv "$packed" "$out/files.tar.gz"
+chmod 644 "$out/files.tar.gz"
+# Files of another build are not taken for these.
+id=$(sha256sum "$out/files.tar.gz" | cut -c 1-16)
+{
+    echo '#!/bin/bash'
+    echo "id=$id"
+    cat <<'END'
 # The files are unpacked beside this script, from wherever it is called; elsewhere where that folder may not be written.
 set -e
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-files=$here/files
-[ -w "$here" ] || files=${TMPDIR:-/tmp}/gpu_run_files
+files=$here/files-$id
+[ -w "$here" ] || files=${TMPDIR:-/tmp}/gpu_run-$UID-$id
 if [ ! -e "$files/commit" ]; then
-    rm -rf "$files" "$files.part"
-    mkdir "$files.part"
-    tar -C "$files.part" -xzf "$here/files.tar.gz"
-    mv "$files.part" "$files"
+    part=$(mktemp -d "$files.XXXXXX")
+    tar -C "$part" -xzf "$here/files.tar.gz"
+    # Another call may have unpacked them meanwhile.
+    mv -T "$part" "$files" 2>/dev/null || rm -rf "$part"
 fi
 THALWEG_ROOT=$files exec "$files/bin/gpu_run" "$@"
 END
+} > "$out/gpu_run"
 chmod +x "$out/gpu_run"
 
 bytes=$(du -sb "$out" | cut -f 1)

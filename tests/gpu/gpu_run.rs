@@ -11,6 +11,9 @@ use thalweg_tests::root;
 
 use super::fake_cuda::{fakes, use_fakes};
 
+#[path = "../gpu_run/shares.rs"]
+mod shares;
+
 /// Timeout of a run: far more than it needs.
 const RUN_TIMEOUT: Duration = Duration::from_secs(500);
 
@@ -175,4 +178,16 @@ fn the_time_of_a_convolution_without_a_library_engine_is_kept() {
         let of_training = &line["found"]["seconds"];
         assert!(of_convolution.is_f64() || of_training.is_f64(), "{line}");
     }
+}
+
+#[test]
+fn a_short_run_keeps_the_time_of_training() {
+    // Of 560 seconds two parts keep 195.
+    let of = |seconds, is_kept, run| shares::share(seconds, is_kept, 195, run).as_secs();
+    assert_eq!(
+        (of(180, true, shares::FULL_RUN_SECONDS), of(120, false, 560)),
+        (180, 120)
+    );
+    assert_eq!((of(180, true, 300), of(120, false, 300)), (180, 34));
+    assert_eq!(of(120, false, 100), 0);
 }

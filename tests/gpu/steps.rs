@@ -188,3 +188,13 @@ fn updates_of_all_variables_are_one_launch_and_match_the_cpu() {
 fn casts_and_updates_of_one_variable_keep_their_order() {
     check(gpu_updates::casts_and_updates_of_one_variable_keep_their_order);
 }
+
+#[test]
+fn a_cast_of_a_value_that_a_loop_keeps_comes_before_an_update() {
+    check(gpu_updates::a_cast_of_a_value_that_a_loop_keeps_comes_before_an_update);
+}
+
+#[test]
+fn the_host_uses_in_turn_whether_variables_have_values() {
+    check(gpu_updates::the_host_uses_in_turn_whether_variables_have_values);
+}

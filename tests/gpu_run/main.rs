@@ -11,6 +11,7 @@ mod op_table;
 mod resnet;
 mod rest;
 mod results;
+mod shares;
 mod smoke;
 mod supervise;
 mod training;
@@ -44,7 +45,7 @@ pub struct RunFlags {
     #[arg(long, default_value = "gpu_results")]
     out: PathBuf,
     /// Seconds of the whole run.
-    #[arg(long, default_value_t = units::FULL_RUN_SECONDS, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = shares::FULL_RUN_SECONDS, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// Only units whose names begin with this.
     #[arg(long, default_value = "", hide_default_value = true)]

@@ -7,13 +7,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::bench::{Bench, Scale};
+use crate::shares::{FULL_RUN_SECONDS, share};
 use crate::{RunFlags, card, convolutions, floors, op_table, rest, smoke, training};
 
 /// Result of a unit, as the members of its line.
 pub type UnitResult = Result<Value, Box<dyn Error>>;
-
-/// Seconds of a full run.
-pub const FULL_RUN_SECONDS: u64 = 560;
 
 /// Parts of units, in the order of their value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,15 +58,9 @@ impl Part {
     /// Seconds that the part may take, before the parts after it have had theirs, in a run of so many. The first two keep theirs
     /// in a short run.
     pub fn share(self, run: u64) -> Duration {
-        let kept = Part::Card.seconds() + Part::Training.seconds();
-        let seconds = match self {
-            Part::Card | Part::Training => self.seconds() as f64,
-            _ => {
-                let rest = run.saturating_sub(kept) as f64 / (FULL_RUN_SECONDS - kept) as f64;
-                self.seconds() as f64 * rest
-            }
-        };
-        Duration::from_secs_f64(seconds)
+        let kept = [Part::Card, Part::Training];
+        let all = kept.iter().map(|p| p.seconds()).sum();
+        share(self.seconds(), kept.contains(&self), all, run)
     }
 
     /// Seconds of the part in a full run.
@@ -151,18 +143,5 @@ pub fn run(bench: &mut Bench, unit: &str) -> UnitResult {
         Part::Convolutions => convolutions::run(bench, name),
         Part::Training => training::run(bench, name),
         Part::Rest => rest::run(bench, name),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_short_run_keeps_the_time_of_training() {
-        let shares = |run: u64| Part::ALL.map(|p| p.share(run).as_secs());
-        assert_eq!(shares(560), [15, 180, 20, 40, 60, 120, 560]);
-        assert_eq!(shares(300), [15, 180, 5, 11, 17, 34, 161]);
-        assert_eq!(shares(100)[..3], [15, 180, 0]);
     }
 }

@@ -17,7 +17,7 @@ use super::test_gpu::{self, Gpu};
 pub type Check = fn(&Gpu);
 
 /// All checks by name.
-pub const CHECKS: [(&str, Check); 35] = [
+pub const CHECKS: [(&str, Check); 37] = [
     (
         "replayed_steps_match_uncaptured_ones",
         replayed_steps_match_uncaptured_ones,
@@ -157,6 +157,14 @@ pub const CHECKS: [(&str, Check); 35] = [
     (
         "casts_and_updates_of_one_variable_keep_their_order",
         gpu_updates::casts_and_updates_of_one_variable_keep_their_order,
+    ),
+    (
+        "a_cast_of_a_value_that_a_loop_keeps_comes_before_an_update",
+        gpu_updates::a_cast_of_a_value_that_a_loop_keeps_comes_before_an_update,
+    ),
+    (
+        "the_host_uses_in_turn_whether_variables_have_values",
+        gpu_updates::the_host_uses_in_turn_whether_variables_have_values,
     ),
 ];
 

@@ -100,3 +100,39 @@ pub fn casts_and_updates_of_one_variable_keep_their_order(gpu: &Gpu) {
         assert_eq!(got, expected.map(|x: f32| x - less), "step {step}");
     }
 }
+
+pub fn a_cast_of_a_value_that_a_loop_keeps_comes_before_an_update(gpu: &Gpu) {
+    let g = Graph::new();
+    let v = g.variable("v", [1.0f32, 2.0]);
+    let end = g.while_loop(
+        &[g.constant(0i32), v.value()],
+        |b, w| b.op("Less").input(w[0]).input(b.constant(2i32)).output(),
+        |_, w| vec![w[0] + 1, w[1]],
+    );
+    let half = end[1].cast(DType::F16);
+    let update = v.assign_add([10.0f32, 20.0]);
+    let session = on_gpu(&g, gpu);
+    session.run(g.initializers(), []).unwrap();
+    for step in 0..3 {
+        let found = session.step((half, update), []).unwrap();
+        let found = found.slice::<half::f16>(0).unwrap();
+        let times = step as f32;
+        let expected = [1.0 + 10.0 * times, 2.0 + 20.0 * times];
+        assert_eq!(found, expected.map(half::f16::from_f32), "step {step}");
+    }
+}
+
+pub fn the_host_uses_in_turn_whether_variables_have_values(gpu: &Gpu) {
+    let g = Graph::new();
+    let absent = ["v", "w"].map(|name| {
+        let v = g.variable(name, [1.0f32]);
+        let is = v.is_initialized();
+        g.device("/cpu:0", || g.op("LogicalNot").input(is).output())
+    });
+    let session = on_gpu(&g, gpu);
+    for expected in [true, false] {
+        let found: (bool, bool) = session.run((absent[0], absent[1]), []).unwrap();
+        assert_eq!(found, (expected, expected));
+        session.run(g.initializers(), []).unwrap();
+    }
+}

@@ -384,14 +384,18 @@ mod tests {
     fn a_group_that_is_not_aligned_is_copied_by_elements() {
         let axes = [(3, 4, 2), (2, 1, 1)].map(|(len, from, to)| CopyAxis { len, from, to });
         let copy = StridedCopy::new(0, 0, &axes).unwrap();
-        // Nine bytes are no multiple of a group, and neither is the start of the second slice.
-        let x: Vec<u8> = (0..16).collect();
-        for begin in 0..2 {
-            let mut out = [0; 7];
-            let part = &x[begin..begin + 11];
-            copy.run(&Cpu::new(1), part, &mut out[..6 + begin]).unwrap();
+        let words: [u16; 8] =
+            std::array::from_fn(|i| u16::from_ne_bytes([2 * i as u8, 2 * i as u8 + 1]));
+        let x: &[u8] = bytemuck::cast_slice(&words);
+        // Begin and length of the source: both even, then an odd one each.
+        for (begin, len, grouped) in [(0, 12, true), (1, 12, false), (0, 11, false)] {
+            let part = &x[begin..begin + len];
+            let mut to = [0u16; 3];
+            let out: &mut [u8] = bytemuck::cast_slice_mut(&mut to);
+            assert_eq!(copy.run_groups(&Cpu::new(1), part, out).unwrap(), grouped);
+            copy.run(&Cpu::new(1), part, out).unwrap();
             let b = begin as u8;
-            assert_eq!(out[..6], [b, b + 1, b + 4, b + 5, b + 8, b + 9]);
+            assert_eq!(out, [b, b + 1, b + 4, b + 5, b + 8, b + 9]);
         }
     }
 }

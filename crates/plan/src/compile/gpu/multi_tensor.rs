@@ -3,10 +3,12 @@
 //! Casts of weights and gradients and updates of variables take less time on a GPU than their launches. Such a node waits until
 //! another node needs it, or the step ends. All waiting nodes of its function are launched with it.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::Body;
 use thalweg_device::gpu::{Arg, Function, Launches, THREADS};
+use thalweg_device::{Body, Variable};
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
 use thalweg_tensor::{DType, Shape};
@@ -20,7 +22,7 @@ use crate::gpu_program::{Argument, GpuCommand, GpuPlace, MemberTable, NodeComman
 /// Maximum number of members: threads of a block look for theirs.
 const MAX_MEMBERS: usize = THREADS as usize;
 
-/// Maximum bytes of values that are kept for nodes that wait, and of casts that are made at the start of a step.
+/// The most that [`GpuBuilder::max_held_bytes`] returns.
 const MAX_HELD_BYTES: usize = 256 << 20;
 
 /// `true` if the launches of a node may be one of a multi-tensor launch.
@@ -53,15 +55,21 @@ impl GpuBuilder<'_> {
             let first = node.inputs.first();
             let after_early =
                 first.is_some_and(|o| node.inputs.len() == 1 && early.contains(&o.node));
-            let is_early = match node.op.effect {
-                Effect::Handle => node.inputs.is_empty(),
-                Effect::Read => {
+            let body = self.kernel(node).map(|k| &k.body);
+            let is_early = match body {
+                Some(Body::Handle) => node.inputs.is_empty(),
+                // Other ops that read a variable need the host.
+                Some(Body::Read) => {
                     let variable = first.and_then(|o| self.bindings.variable_of.get(o));
                     after_early && variable.is_some_and(|v| !updated.contains(v))
                 }
-                _ if node.op.name == "Cast" && after_early => {
-                    held += node.outputs.iter().map(fact_bytes).sum::<usize>();
-                    held <= MAX_HELD_BYTES
+                Some(Body::Launch(launches)) if node.op.name == "Cast" && after_early => {
+                    let bytes: usize = node.outputs.iter().map(fact_bytes).sum();
+                    let work = self.work(node, *launches);
+                    let is_member = work.is_ok_and(|w| is_member(&w.launches));
+                    let fits = is_member && held + bytes <= self.max_held_bytes();
+                    held += if fits { bytes } else { 0 };
+                    fits
                 }
                 _ => false,
             };
@@ -95,7 +103,7 @@ impl GpuBuilder<'_> {
                     bytes,
                 });
                 let all: usize = self.waiting.iter().map(|w| w.bytes).sum();
-                if all > MAX_HELD_BYTES {
+                if all > self.max_held_bytes() {
                     self.launch_all_waiting(id)?;
                 }
                 Ok(Turn::Later)
@@ -107,6 +115,12 @@ impl GpuBuilder<'_> {
                 Ok(Turn::Now(work))
             }
         }
+    }
+
+    /// Maximum bytes of values that are kept for nodes that wait, and of casts that come first: a part of the memory of a small GPU.
+    fn max_held_bytes(&self) -> usize {
+        let limit = self.gpu.memory().limit();
+        limit.map_or(MAX_HELD_BYTES, |l| (l / 16).min(MAX_HELD_BYTES))
     }
 
     /// `true` for a node outside of branches and loops that only computes its outputs or only updates variables.
@@ -128,6 +142,16 @@ impl GpuBuilder<'_> {
         let handles = handles.filter_map(|i| self.bindings.variable_of.get(i).copied());
         let touched: SmallVec<[usize; 4]> =
             handles.chain(uses[id.index()].iter().copied()).collect();
+        let own = updates[id.index()].iter();
+        let own: SmallVec<[&Arc<Variable>; 2]> =
+            own.map(|&v| &self.bindings.variables[v]).collect();
+        // A loop may keep a value that was read, which lies in the variable.
+        let is_overwritten = |input: &OutputId| match self.values.get(input).map(|v| v.place) {
+            Some(GpuPlace::Variable(n)) => own
+                .iter()
+                .any(|v| Arc::ptr_eq(v, &self.commands.variables[n])),
+            _ => false,
+        };
         let comes_after = |w: &&WaitingNode| {
             let at = w.id.index();
             node.inputs.iter().any(|i| i.node == w.id)
@@ -135,9 +159,22 @@ impl GpuBuilder<'_> {
                 || has_any(&updates[at], &touched)
                 || has_any(&updates[id.index()], &updates[at])
                 || has_any(&updates[id.index()], &uses[at])
+                || self.graph.node(w.id).inputs.iter().any(is_overwritten)
         };
         let waiting = self.waiting.iter().filter(comes_after);
         waiting.map(|w| w.id).collect()
+    }
+
+    /// Launches the waiting nodes that a node comes after.
+    pub(super) fn launch_waiting_before(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+    ) -> Result<(), SessionError> {
+        match self.waiting_before(id, node) {
+            after if after.is_empty() => Ok(()),
+            after => self.launch_waiting(id, &after),
+        }
     }
 
     /// Launches all waiting nodes, before node `now`.
