@@ -31,7 +31,8 @@ impl GpuRun {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpu_run"));
-        command.args(["--small", "--out"]).arg(&self.out);
+        command.args(["--small", "--seconds", "7200", "--out"]);
+        command.arg(&self.out);
         command.args(arguments);
         use_fakes(&mut command, &self.fakes);
         command.env("FAKE_CUDA_FOLDER", &self.fakes);
