@@ -5,9 +5,9 @@ use thalweg::graph::check::check_node;
 use thalweg::graph::node::Origin;
 use thalweg::graph::{Attr, Attrs, Fact, Node};
 use thalweg::ops::fused::{FUSED_BATCH_NORM_EX, FUSED_BATCH_NORM_GRAD_EX, RELU_GRAD_SUM};
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::Tensor;
 use thalweg_tests::emulated::{Checks, Emulated, has_compiler};
-use thalweg_tests::large_cases::{numbers, numbers_of};
+use thalweg_tests::large_cases::batch_norm_inputs;
 
 /// A node of an op with these inputs.
 fn node(op: &'static Op, inputs: &[Tensor], attrs: &[(&'static str, Attr)]) -> Node {
@@ -72,36 +72,19 @@ fn fused_nodes_access_no_memory_but_theirs() {
         return;
     }
     let emulated = Emulated::new(Checks::Watched);
-    // Channels that are loaded together, and such that are not.
-    for (dtype, channels) in [
-        (DType::F32, 8),
-        (DType::F32, 6),
-        (DType::F16, 16),
-        (DType::BF16, 8),
-    ] {
-        let x = || numbers_of(dtype, &[3, 11, 7, channels]);
-        let of_channels = || numbers(&[channels]);
-        let positive = || Tensor::new(&[channels], &vec![0.5f32; channels]).unwrap();
-        let none = || Tensor::new(&[0], &[0f32; 0]).unwrap();
+    for [forward, mut gradient] in batch_norm_inputs() {
+        let (x, offset) = (forward[0].clone(), forward[2].clone());
         for sides in [0, 1] {
-            let mut inputs = vec![x(), of_channels(), of_channels(), none(), none()];
-            inputs.extend((0..sides).map(|_| x()));
+            let mut inputs = forward.clone();
+            inputs.extend((0..sides).map(|_| x.clone()));
             let attrs = [
                 ("num_side_inputs", Attr::Int(sides)),
                 ("activation_mode", Attr::Str("Relu".to_owned())),
             ];
             watch(&emulated, &FUSED_BATCH_NORM_EX, &inputs, &attrs);
         }
-        let inputs = [
-            x(),
-            x(),
-            of_channels(),
-            of_channels(),
-            positive(),
-            none(),
-            of_channels(),
-        ];
-        watch(&emulated, &FUSED_BATCH_NORM_GRAD_EX, &inputs, &[]);
-        watch(&emulated, &RELU_GRAD_SUM, &[x(), x(), x()], &[]);
+        gradient.push(offset);
+        watch(&emulated, &FUSED_BATCH_NORM_GRAD_EX, &gradient, &[]);
+        watch(&emulated, &RELU_GRAD_SUM, &[x.clone(), x.clone(), x], &[]);
     }
 }

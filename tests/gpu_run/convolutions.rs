@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use thalweg::prelude::*;
 use thalweg_examples::convs::{Conv, INCEPTION_V3, RESNET_50};
 
-use crate::bench::{Bench, fallbacks as own_kernels};
+use crate::bench::{Bench, fallbacks};
 use crate::units::UnitResult;
 
 /// Half precision first: its engines are the newest.
@@ -37,10 +37,10 @@ pub fn run(bench: &mut Bench, wanted: &str) -> UnitResult {
     let (mut conv, dtype) = found.ok_or("there is no such convolution")?;
     conv.side = bench.by_scale(conv.side, conv.side.min(7));
     let mut results = Map::new();
-    let mut fallbacks = Vec::new();
+    let mut by_kernels = Vec::new();
     for pass in PASSES {
         let (seconds, plan) = ours(bench, &conv, pass, dtype)?;
-        fallbacks.extend(own_kernels(&plan));
+        by_kernels.extend(fallbacks(&plan));
         let batch = bench.by_scale(32, 1);
         let peer = theirs(bench, &conv, pass, dtype, batch)?;
         let rate = conv.flops() * f64::from(batch) / seconds / 1e12;
@@ -53,7 +53,7 @@ pub fn run(bench: &mut Bench, wanted: &str) -> UnitResult {
             }),
         );
     }
-    results.insert("fallbacks".to_owned(), json!(fallbacks));
+    results.insert("fallbacks".to_owned(), json!(by_kernels));
     Ok(Value::Object(results))
 }
 

@@ -144,15 +144,7 @@ fn cnn_benchmarks() -> UnitResult {
         "--num_warmup_batches=5",
         "--num_batches=20",
     ];
-    let output = Command::new(program).args(flags).output()?;
-    let printed = String::from_utf8_lossy(&output.stdout);
-    match output.status.success() {
-        true => Ok(json!({"printed": printed})),
-        false => {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            Err(format!("{}: {printed}\n{errors}", output.status).into())
-        }
-    }
+    printed(Command::new(program).args(flags))
 }
 
 /// Runs a unit under one of NVIDIA's tools.
@@ -161,11 +153,17 @@ fn tool(name: &str, arguments: &[&str], unit: &str) -> UnitResult {
         return skipped(&format!("there is no {name}"));
     }
     let own = std::env::current_exe()?;
-    let output = Command::new(name)
-        .args(arguments)
-        .arg(own)
-        .args(["one", unit])
-        .output()?;
+    printed(
+        Command::new(name)
+            .args(arguments)
+            .arg(own)
+            .args(["one", unit]),
+    )
+}
+
+/// Runs a command; the unit's result is the text that it prints.
+fn printed(command: &mut Command) -> UnitResult {
+    let output = command.output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     match output.status.success() {
         true => Ok(json!({"printed": text})),

@@ -185,7 +185,8 @@ impl Run<'_> {
             Some(worker) => worker,
             None => UnitProcess::start(self.flags)?,
         };
-        let first = part.has_peer() && !std::mem::replace(&mut worker.has_peer, part.has_peer());
+        let first = part.has_peer() && !worker.has_peer;
+        worker.has_peer |= part.has_peer();
         let more = if first { FIRST_PEER_SECONDS } else { 0 };
         // An emulated card has no limit that a busy machine would reach.
         let times = if self.flags.scale() == Scale::Small {

@@ -133,6 +133,17 @@ pub struct NodeCommand {
     pub command: GpuCommand,
 }
 
+impl NodeCommand {
+    /// A command of one node.
+    pub fn of(node: NodeId, command: GpuCommand) -> NodeCommand {
+        NodeCommand {
+            node,
+            others: Vec::new(),
+            command,
+        }
+    }
+}
+
 /// Commands between two actions of the host: captured once, and launched as one graph from then on.
 #[derive(Default)]
 pub struct Segment {
@@ -217,8 +228,8 @@ pub struct MemberTable {
 }
 
 impl MemberTable {
-    /// The bytes of the table, with the addresses of places.
-    pub fn bytes(&self, address: impl Fn(GpuPlace) -> u64) -> Vec<u8> {
+    /// The words of the table, with the addresses of places.
+    pub fn words(&self, address: impl Fn(GpuPlace) -> u64) -> Vec<u64> {
         let starts = self.starts.iter().map(|&start| u64::from(start));
         let word = |argument: &Argument| match argument {
             Argument::Address(place) => address(*place),
@@ -229,7 +240,7 @@ impl MemberTable {
             }
         };
         let arguments = self.arguments.iter().flatten().map(word);
-        starts.chain(arguments).flat_map(u64::to_ne_bytes).collect()
+        starts.chain(arguments).collect()
     }
 }
 

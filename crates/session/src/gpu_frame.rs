@@ -75,7 +75,8 @@ impl GpuFrame {
         let constants = commands.constants.iter();
         let constants = constants.map(|(offset, t)| (*offset, Cow::from(t.bytes())));
         let tables = commands.tables.iter().map(|table| {
-            let bytes = table.bytes(|place| self.address(place, commands));
+            let words = table.words(|place| self.address(place, commands));
+            let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
             (table.offset, Cow::from(bytes))
         });
         let all: Vec<(usize, Cow<'_, [u8]>)> = constants.chain(tables).collect();

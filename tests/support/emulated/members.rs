@@ -1,6 +1,7 @@
 //! Multi-tensor variants of launches.
 
 use thalweg_device::gpu::{Arg, Function, Launch, Launches};
+use thalweg_plan::gpu_program::{Argument, MemberTable};
 
 use super::watcher::Region;
 
@@ -19,21 +20,21 @@ pub fn functions(launches: &Launches) -> Vec<Function> {
 pub fn as_members(launches: &Launches, inputs: &[Region], outputs: &[Region]) -> Launches {
     let mut launches = launches.clone();
     for launch in launches.list.iter_mut().filter(|l| l.multi_tensor) {
-        let arguments: Vec<u64> = (launch.args.iter())
-            .map(|arg| match arg {
-                Arg::Input(i) | Arg::Variable(i) => inputs[*i].address,
-                Arg::Output(i) => outputs[*i].address,
-                Arg::Value(bytes) => {
-                    let mut word = [0; 8];
-                    word[..bytes.len()].copy_from_slice(bytes);
-                    u64::from_ne_bytes(word)
-                }
-                other => panic!("an argument of a member: {other:?}"),
-            })
-            .collect();
-        let starts = vec![0, 0, u64::from(launch.blocks)];
-        let none = vec![0; arguments.len()];
-        let table = Arg::Table([starts, none, arguments].concat().into());
+        let address = |at: u64| Argument::Value(at.to_ne_bytes().into_iter().collect());
+        let arguments = launch.args.iter().map(|arg| match arg {
+            Arg::Input(i) | Arg::Variable(i) => address(inputs[*i].address),
+            Arg::Output(i) => address(outputs[*i].address),
+            Arg::Value(bytes) => Argument::Value(bytes.clone()),
+            other => panic!("an argument of a member: {other:?}"),
+        });
+        let none = launch.args.iter().map(|_| address(0));
+        let table = MemberTable {
+            offset: 0,
+            starts: vec![0, 0, launch.blocks],
+            arguments: vec![none.collect(), arguments.collect()],
+        };
+        let words = table.words(|place| panic!("{place:?} in a table of addresses"));
+        let table = Arg::Table(words.into());
         let count = Arg::Value(2u32.to_ne_bytes().into_iter().collect());
         *launch = Launch {
             function: Function {

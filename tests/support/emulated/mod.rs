@@ -1,12 +1,13 @@
 //! Runs the GPU's kernels on the CPU: launches are executed by `tests/emulator`, on the tensors' own memory.
 
 mod compiler;
+mod machine;
 mod members;
 mod watcher;
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 
 use libloading::Library;
 use thalweg_device::gpu::{Arg, Fault, Function, Launches};
@@ -14,16 +15,17 @@ use thalweg_device::{Body, Cpu, DeviceType, Kernel, KernelError, Operand, Prepar
 use thalweg_graph::check::infer;
 use thalweg_graph::{Fact, Graph, Node};
 use thalweg_ops::NewGraph;
-use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use self::compiler::Compiler;
+use self::machine::size_of_argument;
 use self::members::as_members;
 use self::watcher::{MemoryTransfers, Region};
 use super::golden::{Case, Input};
 use super::runtime::{Results, Runtime, build};
 
 pub use self::compiler::{Checks, has_compiler};
+pub use self::machine::run_emulated;
 
 /// The order in which the threads of a block run, and the number of blocks.
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +53,6 @@ const ORDERS: [Order; 3] = [
         most_blocks: 1,
     },
 ];
-
-/// Each library has one emulated machine as a global: launches are serialized.
-static LAUNCHING: Mutex<()> = Mutex::new(());
-
-/// The function of `ENTRY` in `emulator.h`.
-type Launch = unsafe extern "C" fn(u32, u32, *mut *mut c_void, u32) -> i32;
 
 /// One run of a node's launches.
 struct Pass<'a> {
@@ -367,38 +363,6 @@ impl Emulated {
         }
         self.launch(&work.launches, &at, &to, pass)?;
         Ok(outputs)
-    }
-}
-
-/// The bytes of an argument of a function; 0 where it has no such argument.
-fn size_of_argument(library: &Library, name: &str, i: usize) -> usize {
-    type Size = unsafe extern "C" fn(u32) -> u32;
-    // SAFETY: `ENTRY` defines it with this signature, and it only returns a number.
-    unsafe {
-        let size = library.get::<Size>(format!("size_{name}").as_bytes());
-        size.expect("what ENTRY defines")(i as u32) as usize
-    }
-}
-
-/// Runs a function of a library on a grid of blocks and threads.
-///
-/// # Safety
-/// The arguments are those of the function, and their pointees are valid for its accesses.
-pub unsafe fn run_emulated(
-    library: &Library,
-    name: &str,
-    (blocks, threads): (u32, u32),
-    args: &mut [*mut c_void],
-    order: u32,
-) -> Result<(), String> {
-    // SAFETY: `ENTRY` defines it with this signature.
-    let run = unsafe { library.get::<Launch>(format!("launch_{name}").as_bytes()) };
-    let run = run.map_err(|e| e.to_string())?;
-    let _alone = LAUNCHING.lock().unpoisoned();
-    // SAFETY: by the caller's promise.
-    match unsafe { run(blocks, threads, args.as_mut_ptr(), order) } {
-        0 => Ok(()),
-        _ => Err("threads of a block do not meet at one barrier".to_owned()),
     }
 }
 

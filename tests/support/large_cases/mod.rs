@@ -104,25 +104,33 @@ fn sorted_rows() -> Vec<Case> {
     cases
 }
 
-/// Batch normalization of more rows than a thread takes, with channels that are loaded together and with others.
-fn normalized() -> Vec<Case> {
-    let mut cases = Vec::new();
-    for (dtype, channels) in [
-        (DType::F32, 8),
-        (DType::F32, 6),
-        (DType::F16, 16),
-        (DType::BF16, 8),
-    ] {
+/// Inputs of batch normalizations of more rows than a thread takes, with channels that are loaded together and with others: those
+/// of `FusedBatchNormV3` and of its gradient.
+pub fn batch_norm_inputs() -> Vec<[Vec<Tensor>; 2]> {
+    let of = |(dtype, channels): (DType, usize)| {
         let x = || numbers_of(dtype, &[3, 11, 7, channels]);
         let of_channels = || numbers(&[channels]);
         let none = || Tensor::new(&[0], &[0f32; 0]).unwrap();
-        let forward = vec![x(), of_channels(), of_channels(), none(), none()];
-        cases.push(large("FusedBatchNormV3", forward, vec![]));
         let positive = Tensor::new(&[channels], &vec![0.5f32; channels]).unwrap();
-        let inputs = [x(), x(), of_channels(), of_channels(), positive, none()];
-        cases.push(large("FusedBatchNormGradV3", inputs.into(), vec![]));
-    }
-    cases
+        [
+            vec![x(), of_channels(), of_channels(), none(), none()],
+            vec![x(), x(), of_channels(), of_channels(), positive, none()],
+        ]
+    };
+    let f32s = [(DType::F32, 8), (DType::F32, 6)];
+    let halves = [(DType::F16, 16), (DType::BF16, 8)];
+    f32s.into_iter().chain(halves).map(of).collect()
+}
+
+fn normalized() -> Vec<Case> {
+    let all = batch_norm_inputs().into_iter();
+    let of = |[forward, gradient]: [Vec<Tensor>; 2]| {
+        [
+            large("FusedBatchNormV3", forward, vec![]),
+            large("FusedBatchNormGradV3", gradient, vec![]),
+        ]
+    };
+    all.flat_map(of).collect()
 }
 
 /// Lines that are longer than a block.

@@ -159,11 +159,7 @@ pub(super) fn softmax<T: Float>(x: &[T], out: &mut [T]) -> (T::Wide, T::Wide) {
     let largest = largest(logits);
     let mut sums = [T::Wide::ZERO; LANES];
     for at in (0..x.len()).step_by(LANES) {
-        let mut lanes = logits.lanes(at, T::Wide::NEG_INFINITY);
-        // A loop of constant length: computed as vectors, without elements that are left over.
-        for x in &mut lanes {
-            *x = (*x - largest).exp();
-        }
+        let lanes = exps_above(logits.lanes(at, T::Wide::NEG_INFINITY), largest);
         join_lanes(&mut sums, lanes, |a, b| a + b);
         store_lanes(&mut out[at..], lanes);
     }
@@ -254,15 +250,20 @@ pub(super) fn normalizer<T: Float>(logits: LogitRow<'_, T>) -> (T::Wide, T::Wide
     let largest = largest(logits);
     let mut sums = [T::Wide::ZERO; LANES];
     for at in (0..logits.len).step_by(LANES) {
-        let mut lanes = logits.lanes(at, T::Wide::NEG_INFINITY);
-        // A loop of constant length: computed as vectors, without elements that are left over.
-        for x in &mut lanes {
-            *x = (*x - largest).exp();
-        }
+        let lanes = exps_above(logits.lanes(at, T::Wide::NEG_INFINITY), largest);
         join_lanes(&mut sums, lanes, |a, b| a + b);
     }
     let sum = sums.into_iter().fold(T::Wide::ZERO, |a, b| a + b);
     (largest, sum)
+}
+
+/// `exp(lane - largest)`. A loop of constant length is computed as vectors, without elements that are left over.
+#[inline(always)]
+fn exps_above<W: Wide>(mut lanes: [W; LANES], largest: W) -> [W; LANES] {
+    for x in &mut lanes {
+        *x = (*x - largest).exp();
+    }
+    lanes
 }
 
 /// Joins each number to its lane.
@@ -277,7 +278,7 @@ pub(super) fn join_lanes<W: Wide>(
     }
 }
 
-/// Writes lanes to the first elements of `out`, as many as it has.
+/// Writes lanes to the first elements of `out`, as many as it has; whole lanes in a loop of constant length.
 #[inline(always)]
 pub(super) fn store_lanes<T: Float>(out: &mut [T], lanes: [T::Wide; LANES]) {
     match out.first_chunk_mut::<LANES>() {

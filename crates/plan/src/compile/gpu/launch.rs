@@ -354,11 +354,7 @@ impl GpuBuilder<'_> {
         if bytes > 0 {
             let to = GpuPlace::Status(0);
             let command = GpuCommand::Ones { to, bytes };
-            let ones = NodeCommand {
-                node: first,
-                others: Vec::new(),
-                command,
-            };
+            let ones = NodeCommand::of(first, command);
             let segment = &mut self.commands.segments[0];
             segment.commands.insert(0, ones);
             segment.made.iter_mut().for_each(|m| m.after += 1);

@@ -59,12 +59,7 @@ impl GpuBuilder<'_> {
     }
 
     pub(super) fn push_command(&mut self, node: NodeId, command: GpuCommand) {
-        let others = Vec::new();
-        let command = NodeCommand {
-            node,
-            others,
-            command,
-        };
+        let command = NodeCommand::of(node, command);
         self.segment(node).commands.push(command);
     }
 

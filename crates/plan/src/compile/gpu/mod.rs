@@ -294,7 +294,8 @@ impl<'a> GpuBuilder<'a> {
         let output = OutputId { node: id, index: 0 };
         if known(node) {
             // Nodes that wait for it come after those that it waits for.
-            self.launch_waiting_before(id, node)?;
+            let after = self.waiting_before(id, node);
+            self.launch_waiting(id, &after)?;
             for (index, fact) in node.outputs.iter().enumerate() {
                 if let Some(value) = &fact.value {
                     let index = index as u32;

@@ -22,6 +22,9 @@ use crate::gpu_program::{Argument, GpuCommand, GpuPlace, MemberTable, NodeComman
 /// Maximum number of members: threads of a block look for theirs.
 const MAX_MEMBERS: usize = THREADS as usize;
 
+/// Maximum number of nodes that wait: every other node is compared with them.
+const MAX_WAITING: usize = 4 * MAX_MEMBERS;
+
 /// The most that [`GpuBuilder::max_held_bytes`] returns.
 const MAX_HELD_BYTES: usize = 256 << 20;
 
@@ -103,15 +106,13 @@ impl GpuBuilder<'_> {
                     bytes,
                 });
                 let all: usize = self.waiting.iter().map(|w| w.bytes).sum();
-                if all > self.max_held_bytes() {
+                if all > self.max_held_bytes() || self.waiting.len() >= MAX_WAITING {
                     self.launch_all_waiting(id)?;
                 }
                 Ok(Turn::Later)
             }
             work => {
-                if !after.is_empty() {
-                    self.launch_waiting(id, &after)?;
-                }
+                self.launch_waiting(id, &after)?;
                 Ok(Turn::Now(work))
             }
         }
@@ -135,7 +136,7 @@ impl GpuBuilder<'_> {
     }
 
     /// Returns the waiting nodes that a node comes after.
-    fn waiting_before(&self, id: NodeId, node: &Node) -> SmallVec<[NodeId; 2]> {
+    pub(super) fn waiting_before(&self, id: NodeId, node: &Node) -> SmallVec<[NodeId; 2]> {
         let (uses, updates) = (&self.accesses.uses, &self.accesses.updates);
         let has_any = |of: &[usize], any: &[usize]| of.iter().any(|v| any.contains(v));
         let handles = node.inputs.iter();
@@ -165,18 +166,6 @@ impl GpuBuilder<'_> {
         waiting.map(|w| w.id).collect()
     }
 
-    /// Launches the waiting nodes that a node comes after.
-    pub(super) fn launch_waiting_before(
-        &mut self,
-        id: NodeId,
-        node: &Node,
-    ) -> Result<(), SessionError> {
-        match self.waiting_before(id, node) {
-            after if after.is_empty() => Ok(()),
-            after => self.launch_waiting(id, &after),
-        }
-    }
-
     /// Launches all waiting nodes, before node `now`.
     pub(super) fn launch_all_waiting(&mut self, now: NodeId) -> Result<(), SessionError> {
         let all: Vec<NodeId> = self.waiting.iter().map(|w| w.id).collect();
@@ -184,7 +173,14 @@ impl GpuBuilder<'_> {
     }
 
     /// Launches waiting nodes before node `now`: these, those that they depend on, and others of their functions.
-    fn launch_waiting(&mut self, now: NodeId, wanted: &[NodeId]) -> Result<(), SessionError> {
+    pub(super) fn launch_waiting(
+        &mut self,
+        now: NodeId,
+        wanted: &[NodeId],
+    ) -> Result<(), SessionError> {
+        if wanted.is_empty() {
+            return Ok(());
+        }
         let mut chosen: FxHashSet<NodeId> = wanted.iter().copied().collect();
         for w in self.waiting.iter().rev().filter(|w| !w.after.is_empty()) {
             if chosen.contains(&w.id) {

@@ -1,9 +1,9 @@
 use thalweg_device::{Device, KernelError};
 use thalweg_graph::{Attr, Graph, Output};
-use thalweg_ops::{LinalgOps, MathOps, RandomOps, SourceOps, StateOps};
+use thalweg_ops::{ArrayOps, LinalgOps, MathOps, RandomOps, SourceOps, StateOps};
 use thalweg_tensor::{DType, Tensor};
 
-use crate::gpu_program::{Commands, ComputedBy, GpuCommand, GpuPlace};
+use crate::gpu_program::{Argument, Commands, ComputedBy, GpuCommand, GpuPlace, MemberTable};
 use crate::plan::Plan;
 use crate::program::{Action, Home, Program};
 use crate::request::Fetch;
@@ -214,12 +214,7 @@ fn a_random_op_draws_from_a_counter_in_the_memory_of_the_gpu() {
             GpuCommand::Launch { arguments, .. } => Some(arguments),
             _ => None,
         });
-    let counter = |a: &crate::gpu_program::Argument| {
-        matches!(
-            a,
-            crate::gpu_program::Argument::Address(GpuPlace::Counter(0))
-        )
-    };
+    let counter = |a: &Argument| matches!(a, Argument::Address(GpuPlace::Counter(0)));
     assert!(places.flatten().any(counter));
 }
 
@@ -352,4 +347,55 @@ fn a_node_whose_variable_is_on_a_gpu_cannot_be_moved() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// The members of each launch of the first segment that fetches the casts of so many variables of 16 elements.
+fn members_of_casts(count: usize) -> Vec<usize> {
+    let g = graph();
+    let value = Tensor::new(&[16], &[0.5f32; 16]).unwrap();
+    let variables = (0..count).map(|i| g.variable(&format!("v{i}"), value.clone()));
+    let casts: Vec<Output<'_>> = variables.map(|v| v.read().cast(DType::F16)).collect();
+    let data = g.snapshot();
+    let fetches: Vec<Fetch> = casts.iter().map(|o| Fetch::Value(o.id())).collect();
+    let planner = Planner::with_gpu().optimised();
+    let devices = vec![1; data.len()];
+    let plan = planner.plan_of(&data, &fetches, &[], &devices).unwrap();
+    let (_, of) = gpu(&plan);
+    let all = of.segments[0].commands.iter();
+    let launches = all.filter(|c| matches!(c.command, GpuCommand::Launch { .. }));
+    launches.map(|c| 1 + c.others.len()).collect()
+}
+
+#[test]
+fn a_multi_tensor_launch_has_at_most_a_member_for_each_thread_of_a_block() {
+    assert_eq!(members_of_casts(1), [1]);
+    assert_eq!(members_of_casts(256), [256]);
+    assert_eq!(members_of_casts(300), [256, 44]);
+}
+
+#[test]
+fn nodes_do_not_wait_beyond_their_number() {
+    // 1,024 may wait.
+    assert_eq!(members_of_casts(1030), [256, 256, 256, 256, 6]);
+}
+
+#[test]
+fn a_table_has_the_blocks_and_the_arguments_of_its_members() {
+    let table = MemberTable {
+        offset: 0,
+        starts: vec![0, 2, 5],
+        arguments: [3u32, 4]
+            .map(|n| {
+                let n = Argument::Value(n.to_ne_bytes().into_iter().collect());
+                [Argument::Address(GpuPlace::Variable(1)), n]
+                    .into_iter()
+                    .collect()
+            })
+            .into(),
+    };
+    let words = table.words(|place| match place {
+        GpuPlace::Variable(n) => 100 + n as u64,
+        _ => 0,
+    });
+    assert_eq!(words, [0, 2, 5, 101, 3, 101, 4]);
 }

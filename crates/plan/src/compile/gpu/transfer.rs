@@ -38,13 +38,7 @@ impl GpuBuilder<'_> {
         // Among the first commands, and so apart from the outputs that commands make.
         if bytes > 0 {
             let first = &mut self.commands.segments[0];
-            let others = Vec::new();
-            let command = NodeCommand {
-                node: id,
-                others,
-                command,
-            };
-            first.commands.insert(0, command);
+            first.commands.insert(0, NodeCommand::of(id, command));
             first.made.iter_mut().for_each(|m| m.after += 1);
         }
         Ok(())
