@@ -13,10 +13,17 @@ use thalweg_examples::output;
 
 const BATCH: usize = 50;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let epochs = std::env::args().nth(1).map_or(Ok(3), |n| n.parse())?;
-    let g = Graph::new();
-    g.set_seed(1);
+/// A network, and a step of its training.
+pub struct Training<'g> {
+    pub images: Output<'g>,
+    pub labels: Output<'g>,
+    pub loss: Output<'g>,
+    pub accuracy: Output<'g>,
+    pub train: Operation<'g>,
+}
+
+/// Builds the network for batches of any size.
+pub fn training(g: &Graph) -> Training<'_> {
     let images = g.placeholder("images", DType::F32, [None, Some(784)]);
     let labels = g.placeholder("labels", DType::I64, [None]);
     // A sequence of 28 lines; the last output depends on all of them.
@@ -31,10 +38,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         .compute_gradients(loss, &g.trainable_variables())
         .into_iter()
         .unzip();
-    let (clipped, _) = clip_by_global_norm(&g, &gradients, 1.0);
+    let (clipped, _) = clip_by_global_norm(g, &gradients, 1.0);
     let pairs: Vec<_> = clipped.into_iter().zip(variables).collect();
-    let train = optimizer.apply_gradients(&g, &pairs, None);
+    Training {
+        images,
+        labels,
+        loss,
+        accuracy,
+        train: optimizer.apply_gradients(g, &pairs, None),
+    }
+}
 
+fn main() -> Result<(), Box<dyn Error>> {
+    let epochs = std::env::args().nth(1).map_or(Ok(3), |n| n.parse())?;
+    let g = Graph::new();
+    g.set_seed(1);
+    let Training {
+        images,
+        labels,
+        loss,
+        accuracy,
+        train,
+    } = training(&g);
     let session = Session::new(&g)?;
     session.run(g.initializers(), [])?;
     let mnist = Mnist::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"))?;

@@ -87,17 +87,43 @@ __device__ inline bool is_nan(E x) {
     return x != same;
 }
 
+// Elements of 16 bytes, which are loaded and stored together where the channels come last in whole packs.
+const int LANES = 16 / sizeof(T);
+
+// A pooling of packs of L elements.
+template <int L>
+__device__ inline Pool in_packs(const Pool& p) {
+    return {p.lines, p.columns, p.inner / L};
+}
+
 // The maximum, or NaN.
-KERNEL(MaxPool, const T* input, T* output, Index n, Pool pool) {
-    for (Index i = first(); i < n; i += stride()) {
-        W best = W(0);
+template <int L>
+__device__ inline void max_pool(const T* input, T* output, Index n, const Pool& pool) {
+    const Pool packs = in_packs<L>(pool);
+    for (Index i = first(); i < n / L; i += stride()) {
+        W best[L] = {};
         bool begun = false;
-        each_seen(pool, i, [&](Index at) {
-            const W x = widen(input[at]);
-            if (!begun || x > best || is_nan(x)) best = x;
+        each_seen(packs, i, [&](Index at) {
+            const Pack<T, L> own = ((const Pack<T, L>*)input)[at];
+#pragma unroll
+            for (int k = 0; k < L; ++k) {
+                const W x = widen(own.at[k]);
+                if (!begun || x > best[k] || is_nan(x)) best[k] = x;
+            }
             begun = true;
         });
-        output[i] = Narrow<T>::from(best);
+        Pack<T, L> out;
+#pragma unroll
+        for (int k = 0; k < L; ++k) out.at[k] = Narrow<T>::from(best[k]);
+        ((Pack<T, L>*)output)[i] = out;
+    }
+}
+
+KERNEL(MaxPool, const T* input, T* output, Index n, Pool pool) {
+    if (pool.inner % LANES == 0) {
+        max_pool<LANES>(input, output, n, pool);
+    } else {
+        max_pool<1>(input, output, n, pool);
     }
 }
 
@@ -187,6 +213,84 @@ KERNEL(MaxPoolGradWithArgmax, const T* gradient, const U* places, T* output, Ind
 #endif
 
 #ifdef T_FLOAT
+// The maximum of each window, and the index of its first largest element in the part of the window inside of the image,
+// line by line; if there are NaNs, the first NaN counts as the largest.
+template <int L>
+__device__ inline void store_argmax(const T* input, T* output, u8* which, Index n, const Pool& pool) {
+    const Pool packs = in_packs<L>(pool);
+    for (Index i = first(); i < n / L; i += stride()) {
+        W best[L] = {};
+        Pack<u8, L> found = {};
+        u32 number = 0;
+        each_seen(packs, i, [&](Index at) {
+            const Pack<T, L> own = ((const Pack<T, L>*)input)[at];
+#pragma unroll
+            for (int k = 0; k < L; ++k) {
+                const W x = widen(own.at[k]);
+                if (number == 0 || x > best[k] || (is_nan(x) && !is_nan(best[k]))) {
+                    best[k] = x;
+                    found.at[k] = (u8)number;
+                }
+            }
+            ++number;
+        });
+        Pack<T, L> out;
+#pragma unroll
+        for (int k = 0; k < L; ++k) out.at[k] = Narrow<T>::from(best[k]);
+        ((Pack<T, L>*)output)[i] = out;
+        ((Pack<u8, L>*)which)[i] = found;
+    }
+}
+
+KERNEL(MaxPoolStoreArgmax, const T* input, T* output, u8* which, Index n, Pool pool) {
+    if (pool.inner % LANES == 0) {
+        store_argmax<LANES>(input, output, which, n, pool);
+    } else {
+        store_argmax<1>(input, output, which, n, pool);
+    }
+}
+
+// The gradients of the windows whose stored index is that of the element.
+template <int L>
+__device__ inline void stored_argmax_grad(const T* gradient, const u8* which, T* output, Index n,
+                                          const Pool& pool) {
+    const Pool packs = in_packs<L>(pool);
+    for (Index i = first(); i < n / L; i += stride()) {
+        const Place in = place(pool.lines.in, pool.columns.in, packs.inner, i);
+        const Range windows = seeing(pool.columns, in.column), y = seeing(pool.lines, in.line);
+        Wrap sums[L];
+#pragma unroll
+        for (int k = 0; k < L; ++k) sums[k] = Wrap(0);
+        for (Index line = y.begin; line < y.end; ++line) {
+            const Index above = in.line - seen(pool.lines, line).begin;
+            const Index row = (in.outer * pool.lines.out + line) * pool.columns.out;
+            for (Index column = windows.begin; column < windows.end; ++column) {
+                const Range x = seen(pool.columns, column);
+                const u32 own = (u32)(above * (x.end - x.begin) + in.column - x.begin);
+                const Index window = (row + column) * packs.inner + in.inner;
+                const Pack<u8, L> found = ((const Pack<u8, L>*)which)[window];
+                const Pack<T, L> dy = ((const Pack<T, L>*)gradient)[window];
+#pragma unroll
+                for (int k = 0; k < L; ++k) {
+                    if (found.at[k] == own) sums[k] += (Wrap)widen(dy.at[k]);
+                }
+            }
+        }
+        Pack<T, L> out;
+#pragma unroll
+        for (int k = 0; k < L; ++k) out.at[k] = Narrow<T>::from(sums[k]);
+        ((Pack<T, L>*)output)[i] = out;
+    }
+}
+
+KERNEL(MaxPoolGradStoredArgmax, const T* gradient, const u8* which, T* output, Index n, Pool pool) {
+    if (pool.inner % LANES == 0) {
+        stored_argmax_grad<LANES>(gradient, which, output, n, pool);
+    } else {
+        stored_argmax_grad<1>(gradient, which, output, n, pool);
+    }
+}
+
 KERNEL(AvgPool, const T* input, T* output, Index n, Pool pool) {
     for (Index i = first(); i < n; i += stride()) {
         W sum = W(0);

@@ -7,6 +7,7 @@
 //
 // FAKE_CUDA_VERSION, FAKE_CUDA_CARDS and FAKE_CUDA_BYTES set the version of the driver, and the number and memory of the
 // cards; FAKE_CUDA_FAILS names a function that fails, and FAKE_CUDA_CODE its code.
+#include <unistd.h>
 #include <dlfcn.h>
 
 #include <atomic>
@@ -72,6 +73,20 @@ static std::map<Address, void*> owner;
 static std::set<std::pair<void*, void*>> reached;
 static thread_local void* current = nullptr;
 static int contexts[16];
+
+// Never returns; starts a child first, whose number it adds to a file.
+[[noreturn]] static void hang(const char* children) {
+    const pid_t child = fork();
+    if (child == 0) {
+        execlp("sleep", "sleep", "1000", (char*)nullptr);
+        _exit(1);
+    }
+    if (FILE* file = fopen(children, "a")) {
+        fprintf(file, "%d\n", child);
+        fclose(file);
+    }
+    for (;;) pause();
+}
 
 static long number(const char* variable, long otherwise) {
     const char* text = getenv(variable);
@@ -202,6 +217,7 @@ int cuMemGetInfo_v2(size_t* free, size_t* total) {
 int cuStreamCreate(Stream** stream, unsigned) {
     ENTER("cuStreamCreate");
     if (getenv("FAKE_CUDA_DIES")) abort();
+    if (const char* children = getenv("FAKE_CUDA_HANGS")) hang(children);
     *stream = new Stream();
     streams.insert(*stream);
     return SUCCESS;

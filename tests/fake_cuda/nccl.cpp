@@ -4,8 +4,10 @@
 // As with NCCL, a rank that is gone is not noticed: the others wait until they abort. A communicator that does not block
 // says that it is in progress for a while.
 //
-// FAKE_NCCL_LOG names a file to which each collective is written, a line each: kind, number of elements, type.
+// FAKE_NCCL_LOG names a file to which each collective is written, a line each: kind, number of elements, type; and each
+// meeting: its identity and the name of the thread.
 #include <dlfcn.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -207,12 +209,22 @@ static int collective(Meeting& meeting, Call call, double factor, const void* fr
     return 0;
 }
 
-static void log_call(const char* what, size_t n, int dtype) {
+static void log_line(const std::string& line) {
     const char* path = getenv("FAKE_NCCL_LOG");
     FILE* file = path ? fopen(path, "a") : nullptr;
     if (!file) return;
-    fprintf(file, "%s %zu %d\n", what, n, dtype);
+    fprintf(file, "%s\n", line.c_str());
     fclose(file);
+}
+
+static void log_call(const char* what, size_t n, int dtype) {
+    log_line(what + (" " + std::to_string(n)) + " " + std::to_string(dtype));
+}
+
+static void log_meeting(const char* identity) {
+    char thread[16] = "";
+    pthread_getname_np(pthread_self(), thread, sizeof thread);
+    log_line(std::string("meet ") + identity + " " + thread);
 }
 
 static void meet(std::shared_ptr<Meeting> meeting, std::string path) {
@@ -286,6 +298,7 @@ int ncclCommInitRankConfig(Comm** comm, int size, Identity identity, int place, 
         return ARGUMENT;
     }
     if (size < 1 || place < 0 || place >= size) return ARGUMENT;
+    log_meeting(identity.bytes);
     auto meeting = std::make_shared<Meeting>();
     meeting->size = size;
     meeting->place = place;

@@ -213,3 +213,26 @@ fn after_a_library_failure_kernels_compute_with_a_reason_in_the_plan() {
         "{text}"
     );
 }
+
+#[test]
+fn a_driver_opens_each_library_once() {
+    if !has_compiler() {
+        return;
+    }
+    let all = ["cuda", "nvrtc", "cublasLt", "cudnn"];
+    let folder = fakes("opens", &["cuda", "nvrtc", "cublasLt", "cudnn", "opens"]);
+    let (log, preloaded) = (folder.join("opens.log"), folder.join("libopens.so"));
+    let variables = [
+        ("FAKE_OPENS_LOG", log.to_str().unwrap()),
+        ("LD_PRELOAD", preloaded.to_str().unwrap()),
+    ];
+    let output = run_test("fake_libraries::child_libraries", &folder, &variables);
+    result_line(&output);
+    let opens = std::fs::read_to_string(&log).unwrap();
+    // Four sessions of a card: each has a driver of its own.
+    for library in all {
+        let file = folder.join(format!("lib{library}.so"));
+        let is_it = |path: &&str| *path == file.to_str().unwrap();
+        assert_eq!(opens.lines().filter(is_it).count(), 4, "{library}: {opens}");
+    }
+}

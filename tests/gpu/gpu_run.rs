@@ -30,7 +30,11 @@ impl GpuRun {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu_run"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_gpu_run")), arguments)
+    }
+
+    fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(["--small", "--seconds", "7200", "--out"]);
         command.arg(&self.out);
         command.args(arguments);
@@ -110,6 +114,42 @@ fn every_part_of_gpu_run_passes_on_the_emulated_card() {
 }
 
 #[test]
+#[ignore = "slow: builds the release, and the machine code of all kernels"]
+fn the_folder_for_a_machine_with_a_gpu_runs_on_the_emulated_card() {
+    if !has_compiler() {
+        return;
+    }
+    let run = GpuRun::new("ten_minutes_folder");
+    let folder = run.fakes.join("folder");
+    let script = Command::new(root().join("tests/gpu_folder.sh"))
+        .arg(&folder)
+        .status();
+    assert!(script.unwrap().success());
+    // The fake of the driver loads what the fake of NVRTC compiles.
+    let none = run.fakes.join("no cubins");
+    std::fs::create_dir_all(&none).unwrap();
+    let mut command = run.command_of(
+        &folder.join("gpu_run"),
+        &["--only", "smoke/", "--each", "3"],
+    );
+    let status = command.env("THALWEG_CUBINS", none).status().unwrap();
+    assert!(status.success(), "{}", log(&run.out));
+    let lines = run.lines();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    let commit = Command::new("git")
+        .args(["rev-parse", "HEAD"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let commit = String::from_utf8(commit.stdout).unwrap();
+    for line in &lines {
+        assert_eq!(line["result"], "passed");
+        let noted = line["commit"].as_str().unwrap();
+        assert!(noted.starts_with(commit.trim()), "{noted}");
+    }
+}
+
+#[test]
 fn a_killed_gpu_run_resumes() {
     if !has_compiler() {
         return;
@@ -140,7 +180,7 @@ fn a_killed_gpu_run_resumes() {
 }
 
 #[test]
-fn a_unit_that_hangs_or_dies_fails_and_the_run_continues() {
+fn a_unit_that_dies_fails_and_the_run_continues() {
     if !has_compiler() {
         return;
     }
@@ -156,6 +196,40 @@ fn a_unit_that_hangs_or_dies_fails_and_the_run_continues() {
         let why = line["found"]["why"].as_str().unwrap();
         assert!(why.contains("the process ended with"), "{why}");
     }
+}
+
+#[test]
+fn a_run_ends_after_three_units_in_a_row_that_hang_and_their_children_end_with_them() {
+    if !has_compiler() {
+        return;
+    }
+    let run = GpuRun::new("ten_minutes_hangs");
+    let children = run.fakes.join("children");
+    let mut command = run.command(&["--only", "smoke/", "--each", "6", "--limit", "5"]);
+    let status = command.env("FAKE_CUDA_HANGS", &children).status().unwrap();
+    assert!(!status.success());
+    let lines = run.lines();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for line in &lines {
+        let why = line["found"]["why"].as_str().unwrap();
+        assert!(why.contains("it was stopped after 5 s"), "{why}");
+    }
+    // A child that is gone, or that nobody has waited for yet, sleeps no more.
+    let children = std::fs::read_to_string(children).unwrap();
+    assert_eq!(children.lines().count(), 3, "{children}");
+    for child in children.lines() {
+        let status = std::fs::read_to_string(format!("/proc/{child}/status"));
+        let gone = status.map_or(true, |s| s.contains("State:\tZ"));
+        assert!(gone, "{child}");
+    }
+}
+
+#[test]
+fn the_first_use_of_a_peer_and_an_emulated_card_have_more_time() {
+    let of = |first, user, emulated| shares::unit_limit(20, first, user, emulated).as_secs();
+    assert_eq!((of(false, None, false), of(true, None, false)), (20, 90));
+    assert_eq!((of(false, None, true), of(true, Some(7), true)), (400, 7));
+    assert_eq!(shares::unit_limit(100, true, None, false).as_secs(), 100);
 }
 
 #[test]

@@ -17,10 +17,18 @@ pub fn planned_gpu() -> GpuOptions {
 
 /// The ops of a plan's instructions on the host, with their numbers, for a step that fetches `train`.
 fn host_ops(g: &Graph, train: Operation<'_>) -> BTreeMap<String, usize> {
+    host_ops_with(g, train, feeds(g))
+}
+
+fn host_ops_with<'g>(
+    g: &'g Graph,
+    train: Operation<'g>,
+    feeds: Vec<Feed<'g>>,
+) -> BTreeMap<String, usize> {
     let options = SessionOptions::new().threads(1).gpu(planned_gpu());
     let options = options.soft_placement(true);
     let session = Session::with_options(g, options).unwrap();
-    let text = session.explain(train, feeds(g)).unwrap();
+    let text = session.explain(train, feeds).unwrap();
     let mut found = BTreeMap::new();
     let mut on_gpu = false;
     for line in text.lines() {
@@ -143,6 +151,24 @@ fn nothing_of_a_recurrent_networks_training_runs_on_the_host() {
         dense(10).on(sequence.last())
     });
     assert!(gru.is_empty(), "{gru:#?}");
+}
+
+#[path = "../../examples/lstm.rs"]
+#[allow(dead_code)]
+mod lstm;
+
+#[test]
+fn nothing_of_the_training_of_the_example_with_an_lstm_runs_on_the_host() {
+    let g = Graph::new();
+    let built = g.device("/gpu:0", || lstm::training(&g));
+    let feeds = vec![
+        built
+            .images
+            .feed(Tensor::zeros(DType::F32, &[50, 784]).unwrap()),
+        built.labels.feed(Tensor::zeros(DType::I64, &[50]).unwrap()),
+    ];
+    let found = host_ops_with(&g, built.train, feeds);
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 #[test]

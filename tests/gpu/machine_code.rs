@@ -112,7 +112,7 @@ fn accesses(text: &str) -> BTreeMap<String, Accesses> {
 
 /// Sources, functions, and the least bits of the widest load and store of 16-bit floats. A function of less than 128 reads
 /// rows of any length, or windows, an element at a time.
-const EXPECTED: [(&str, &str, [u32; 2]); 28] = [
+const EXPECTED: [(&str, &str, [u32; 2]); 30] = [
     ("batch_norm", "BatchNorm", [128, 128]),
     ("batch_norm", "BatchNormAdd", [128, 128]),
     ("batch_norm", "BatchNormMoments", [128, 32]),
@@ -133,7 +133,9 @@ const EXPECTED: [(&str, &str, [u32; 2]); 28] = [
     ("unary", "Tanh", [128, 128]),
     ("unary", "Exp", [128, 128]),
     ("unary", "Square", [128, 128]),
-    ("pool", "MaxPool", [16, 16]),
+    ("pool", "MaxPool", [128, 128]),
+    ("pool", "MaxPoolStoreArgmax", [128, 128]),
+    ("pool", "MaxPoolGradStoredArgmax", [128, 128]),
     ("pool", "MaxPoolGrad", [16, 16]),
     ("pool", "AvgPool", [16, 16]),
     ("softmax", "Softmax", [16, 16]),

@@ -1,6 +1,7 @@
 //! Tests of the GPU backend: emulated, against fakes of CUDA, and on a card where there is one.
 
 mod batch_norm_fusion;
+mod channels_last;
 mod cudnn_engines;
 mod driver_calls;
 mod emulated;
@@ -14,6 +15,7 @@ mod kernel_table;
 mod machine_code;
 mod nvrtc;
 mod own_op;
+mod pool_fusion;
 mod random_graphs;
 mod ranks;
 mod sessions;

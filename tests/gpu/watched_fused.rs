@@ -1,11 +1,15 @@
-//! Kernels of nodes that only the planner makes, watched: `batch_norm_fusion.rs` compares their values.
+//! Kernels of nodes that only the planner makes, watched: `batch_norm_fusion.rs` and `pool_fusion.rs` compare
+//! their values.
 
 use thalweg::device::{Body, Cpu, DeviceType, Op, Operand, Prepare};
 use thalweg::graph::check::check_node;
 use thalweg::graph::node::Origin;
 use thalweg::graph::{Attr, Attrs, Fact, Node};
-use thalweg::ops::fused::{FUSED_BATCH_NORM_EX, FUSED_BATCH_NORM_GRAD_EX, RELU_GRAD_SUM};
-use thalweg_tensor::Tensor;
+use thalweg::ops::fused::{
+    FUSED_BATCH_NORM_EX, FUSED_BATCH_NORM_GRAD_EX, MAX_POOL_GRAD_STORED_ARGMAX,
+    MAX_POOL_STORE_ARGMAX, RELU_GRAD_SUM,
+};
+use thalweg_tensor::{DType, Shape, Tensor};
 use thalweg_tests::emulated::{Checks, Emulated, has_compiler};
 use thalweg_tests::large_cases::batch_norm_inputs;
 
@@ -33,9 +37,12 @@ fn node(op: &'static Op, inputs: &[Tensor], attrs: &[(&'static str, Attr)]) -> N
 }
 
 fn watch(emulated: &Emulated, op: &'static Op, inputs: &[Tensor], attrs: &[(&'static str, Attr)]) {
-    let node = node(op, inputs, attrs);
+    watch_node(emulated, op, &node(op, inputs, attrs), inputs);
+}
+
+fn watch_node(emulated: &Emulated, op: &'static Op, node: &Node, inputs: &[Tensor]) {
     let kernel = op.kernels.iter().find_map(|k| match k.body {
-        Body::Launch(launches) if k.takes(DeviceType::Gpu, &node) => Some(launches),
+        Body::Launch(launches) if k.takes(DeviceType::Gpu, node) => Some(launches),
         _ => None,
     });
     let operand = |dtype, dims: &[usize]| Operand {
@@ -52,7 +59,7 @@ fn watch(emulated: &Emulated, op: &'static Op, inputs: &[Tensor], attrs: &[(&'st
         .collect();
     let prepare = Prepare {
         cpu: &Cpu::new(1),
-        node: &node,
+        node,
         inputs: &from,
         outputs: &to,
     };
@@ -86,5 +93,31 @@ fn fused_nodes_access_no_memory_but_theirs() {
         gradient.push(offset);
         watch(&emulated, &FUSED_BATCH_NORM_GRAD_EX, &gradient, &[]);
         watch(&emulated, &RELU_GRAD_SUM, &[x.clone(), x.clone(), x], &[]);
+    } // Whole packs, and single elements; with windows that are cut off at the edge, too.
+    for (channels, dtype) in [(16, DType::F16), (8, DType::F32), (3, DType::BF16)] {
+        for (size, stride, padding) in [(3, 2, "SAME"), (2, 2, "VALID")] {
+            let window = |n: i64| Attr::Ints(vec![1, n, n, 1]);
+            let attrs = [
+                ("ksize", window(size)),
+                ("strides", window(stride)),
+                ("padding", Attr::Str(padding.to_owned())),
+            ];
+            let zeros = |dtype, dims: &[usize]| Tensor::zeros(dtype, dims).unwrap();
+            let images = [2, 7, 6, channels];
+            let pooled = match size {
+                3 => [2, 4, 3, channels],
+                _ => [2, 3, 3, channels],
+            };
+            let fact = |dtype, dims: &[usize]| Fact::new(dtype, Shape::known(dims));
+            let x = [zeros(dtype, &images)];
+            let mut forward = node(&MAX_POOL_STORE_ARGMAX, &x, &attrs);
+            forward.outputs =
+                FromIterator::from_iter([fact(dtype, &pooled), fact(DType::U8, &pooled)]);
+            watch_node(&emulated, &MAX_POOL_STORE_ARGMAX, &forward, &x);
+            let dy = [zeros(dtype, &pooled), zeros(DType::U8, &pooled)];
+            let mut gradient = node(&MAX_POOL_GRAD_STORED_ARGMAX, &dy, &attrs);
+            gradient.outputs = FromIterator::from_iter([fact(dtype, &images)]);
+            watch_node(&emulated, &MAX_POOL_GRAD_STORED_ARGMAX, &gradient, &dy);
+        }
     }
 }

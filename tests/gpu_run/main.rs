@@ -53,6 +53,9 @@ pub struct RunFlags {
     /// At most this many units of each part, spread over it.
     #[arg(long)]
     each: Option<usize>,
+    /// Seconds that a unit may take, in place of the limit of its part.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
     /// Sizes that an emulated card can do.
     #[arg(long)]
     small: bool,

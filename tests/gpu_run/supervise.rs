@@ -17,12 +17,10 @@ use thalweg_tests::root;
 use crate::RunFlags;
 use crate::bench::Scale;
 use crate::results::ResultsFile;
+use crate::shares::unit_limit;
 use crate::units::{Part, requested};
 
 type RunResult<T> = Result<T, Box<dyn Error>>;
-
-/// Seconds of a unit in which a process may use PyTorch for the first time: it is read from a cold disk.
-const FIRST_PEER_SECONDS: u64 = 90;
 
 /// Begins the reason of a unit that was stopped at its limit.
 const STOPPED: &str = "it was stopped after";
@@ -187,14 +185,8 @@ impl Run<'_> {
         };
         let first = part.has_peer() && !worker.has_peer;
         worker.has_peer |= part.has_peer();
-        let more = if first { FIRST_PEER_SECONDS } else { 0 };
-        // An emulated card has no limit that a busy machine would reach.
-        let times = if self.flags.scale() == Scale::Small {
-            20
-        } else {
-            1
-        };
-        let most = Duration::from_secs(part.limit().max(more) * times);
+        let is_emulated = self.flags.scale() == Scale::Small;
+        let most = unit_limit(part.limit(), first, self.flags.limit, is_emulated);
         let (began, limit) = (Instant::now(), most.min(self.remaining()));
         match worker.run(unit, limit) {
             Ok(line) => {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use thalweg_device::Device;
 use thalweg_graph::op::Effect;
-use thalweg_graph::{Fact, GraphData, Node, NodeId};
+use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
 
-use crate::gpu_program::{Commands, GpuCommand};
+use crate::gpu_program::{Argument, Commands, GpuCommand, GpuPlace};
 use crate::plan::Plan;
 
 /// The nodes of one op in a step.
@@ -22,7 +23,13 @@ pub struct OpWork {
     /// Bytes of the values and variables that the nodes read and write, each once for each node that has it. Memory between
     /// the launches of one node is not in it.
     pub bytes: u64,
+    /// Number of times that a launch or a call reads or writes a value of 10 MB or more that is no variable: of a large batch
+    /// those are the activations.
+    pub passes: usize,
 }
+
+/// Bytes of a large value.
+const LARGE: u64 = 10_000_000;
 
 /// The work of a step on one GPU. Of a conditional both branches are counted, and of a loop one iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +55,7 @@ impl GpuWork {
             total.launches += op.launches;
             total.calls += op.calls;
             total.bytes += op.bytes;
+            total.passes += op.passes;
         }
         total
     }
@@ -78,6 +86,8 @@ fn work(graph: &GraphData, commands: &Commands, device: String) -> GpuWork {
         on_host: BTreeMap::new(),
     };
     let mut seen: FxHashSet<NodeId> = FxHashSet::default();
+    let made = commands.segments.iter().flat_map(|s| &s.made);
+    let places = made.map(|m| (m.output, m.place)).collect();
     let all = commands.segments.iter().flat_map(|s| &s.commands);
     for command in all {
         let launched = match command.command {
@@ -100,6 +110,7 @@ fn work(graph: &GraphData, commands: &Commands, device: String) -> GpuWork {
             true => op.launches += 1,
             false => op.calls += 1,
         }
+        op.passes += passes(graph, command.node, &places, &addresses(&command.command));
         for &id in std::iter::once(&command.node).chain(&command.others) {
             if seen.insert(id) {
                 op.nodes += 1;
@@ -108,6 +119,39 @@ fn work(graph: &GraphData, commands: &Commands, device: String) -> GpuWork {
         }
     }
     work
+}
+
+/// The places that a launch or a call gets.
+fn addresses(command: &GpuCommand) -> SmallVec<[GpuPlace; 8]> {
+    match command {
+        GpuCommand::Launch { arguments, .. } => {
+            let place = |argument: &Argument| match argument {
+                Argument::Address(place) => Some(*place),
+                Argument::Value(_) => None,
+            };
+            arguments.iter().filter_map(place).collect()
+        }
+        GpuCommand::Call { places, .. } => SmallVec::from_slice(places),
+        _ => SmallVec::new(),
+    }
+}
+
+/// Counts the places that hold a large value of a node. A variable is none.
+fn passes(
+    graph: &GraphData,
+    id: NodeId,
+    places: &FxHashMap<OutputId, GpuPlace>,
+    addresses: &[GpuPlace],
+) -> usize {
+    let node = graph.node(id);
+    let outputs = (0..node.outputs.len() as u32).map(|index| OutputId { node: id, index });
+    let is_large = |output: &OutputId| {
+        let fact = graph.fact(*output);
+        fact.is_some_and(|f| f.variable.is_none() && bytes(f) >= LARGE)
+    };
+    let values = node.inputs.iter().copied().chain(outputs).filter(is_large);
+    let large: SmallVec<[GpuPlace; 8]> = values.filter_map(|o| places.get(&o).copied()).collect();
+    addresses.iter().filter(|a| large.contains(a)).count()
 }
 
 /// Bytes that a node reads and writes, each value once; a variable that it updates counts twice.

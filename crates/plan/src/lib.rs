@@ -14,6 +14,7 @@
 
 mod bindings;
 mod cache;
+mod channels_last;
 mod collectives;
 mod compile;
 mod deferred_products;

@@ -1,11 +1,17 @@
 //! Collectives between the GPUs of ranks; each rank is a process with fakes of CUDA and NCCL.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output as Ended, Stdio};
+use std::sync::{Arc, Barrier};
+use std::thread::Builder;
+use std::time::Duration;
 
-use thalweg::collective::{Coordinator, Join};
+use thalweg::collective::{ALL_RANKS, Coordinator, Join, Progress, Ranks};
+use thalweg::device::cuda::Cards;
 use thalweg::hvd::{Hvd, ReduceOp};
+use thalweg::ops::gpu::HEADER;
 use thalweg::prelude::*;
 use thalweg::session::RunOptions;
 use thalweg::tensor::DType;
@@ -75,11 +81,16 @@ fn join() -> Join {
     Join::at(address.parse().unwrap(), number(rank), number(size), SECRET)
 }
 
-/// Number of NCCL calls of this kind on a rank of a job.
-fn count(test: &str, size: usize, rank: usize, what: &str) -> usize {
+/// The NCCL calls of this kind on a rank of a job.
+fn calls(test: &str, size: usize, rank: usize, what: &str) -> Vec<String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fake_cuda/{test}-{size}"));
     let text = std::fs::read_to_string(log(&folder, rank)).unwrap_or_default();
-    text.lines().filter(|l| l.starts_with(what)).count()
+    let calls = text.lines().filter(|l| l.starts_with(what));
+    calls.map(str::to_owned).collect()
+}
+
+fn count(test: &str, size: usize, rank: usize, what: &str) -> usize {
+    calls(test, size, rank, what).len()
 }
 
 #[test]
@@ -287,4 +298,52 @@ fn a_timeout_during_a_gpu_all_reduce_ends_the_job() {
     let all: Vec<String> = job("late", 2).iter().map(result_line).collect();
     assert!(all[0].contains("within its 300ms"), "{all:?}");
     assert!(all[1].contains("'sum' ended"), "{all:?}");
+}
+
+#[test]
+#[ignore = "the body of a rank's process, which the other tests start"]
+fn crossed() {
+    let join = join();
+    let ranks = Ranks::join(&join).unwrap();
+    let rank = ranks.rank();
+    let progress = Arc::new(Progress::start(ranks).unwrap());
+    let collectives = progress.session();
+    let begun = &Barrier::new(2);
+    std::thread::scope(|scope| {
+        // Rank 0 begins with GPU 0 and rank 1 with GPU 1: each waits for the other rank's second thread.
+        for order in 0..2 {
+            let number = (rank + order) % 2;
+            let collectives = &collectives;
+            let body = move || {
+                let driver = Cards::new(HEADER).open(0).unwrap();
+                begun.wait();
+                if order == 1 {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                let gpus = collectives.for_gpus().unwrap();
+                gpus.communicator(ALL_RANKS, number as u32, &driver)
+                    .unwrap();
+            };
+            let named = Builder::new().name(format!("gpu {number}"));
+            named.spawn_scoped(scope, body).unwrap();
+        }
+    });
+    println!("\nrank: met");
+}
+
+#[test]
+fn two_gpus_of_a_process_meet_those_of_their_numbers_in_any_order() {
+    if !has_compiler() {
+        return;
+    }
+    for ended in job("crossed", 2) {
+        assert_eq!(result_line(&ended), "met");
+    }
+    let meetings = |rank| -> BTreeSet<String> {
+        let all = calls("crossed", 2, rank, "meet ");
+        all.into_iter().collect()
+    };
+    // A line is an identity and the number of the GPU.
+    assert_eq!(meetings(0), meetings(1));
+    assert_eq!(meetings(0).len(), 2);
 }

@@ -16,7 +16,7 @@ const MIN_CUDA: i32 = 12;
 pub struct Cards {
     /// The text of `thalweg.cuh`.
     header: &'static str,
-    found: Option<(Vec<Card>, Arc<Cubins>)>,
+    found: Option<(DriverApi, Vec<Card>, Arc<Cubins>)>,
     opened: HashMap<usize, Arc<Cuda>>,
 }
 
@@ -40,23 +40,24 @@ impl Cards {
             return Ok(driver.clone());
         }
         if self.found.is_none() {
-            let cards = cards()?;
-            let (compiler, made) = (compiler(self.header), Cubins::made_folder());
+            let api = DriverApi::open()?;
+            let cards = cards_of(&api)?;
+            let (compiler, made) = (compiler(self.header, &api), Cubins::made_folder());
             let compiler = match made {
                 Some(_) => compiler,
                 None => Ok(compiler?),
             };
             let cubins = Cubins::new(self.header, compiler, Cubins::usual_folder());
-            self.found = Some((cards, Arc::new(cubins.with_made(made))));
+            self.found = Some((api, cards, Arc::new(cubins.with_made(made))));
         }
-        let Some((cards, cubins)) = &self.found else {
+        let Some((api, cards, cubins)) = &self.found else {
             return Err(GpuError::NoCard);
         };
         let card = cards.get(number).ok_or(GpuError::NoSuchCard {
             number,
             count: cards.len(),
         })?;
-        let driver = Arc::new(Cuda::open(card.clone(), cubins.clone())?);
+        let driver = Arc::new(Cuda::by(*api, card.clone(), cubins.clone())?);
         for other in self.opened.values() {
             driver.reach(other);
             other.reach(&driver);
@@ -67,10 +68,10 @@ impl Cards {
 }
 
 /// Returns the compiler, if this machine's driver loads its code.
-fn compiler(header: &'static str) -> Result<Compiler, GpuError> {
+fn compiler(header: &'static str, api: &DriverApi) -> Result<Compiler, GpuError> {
     let compiler = Compiler::open(header)?;
     // A driver loads the machine code of its own major version, and of earlier ones.
-    let (found, needed) = (driver_version(&DriverApi::open()?)?, compiler.version().0);
+    let (found, needed) = (driver_version(api)?, compiler.version().0);
     match found / 1000 < needed {
         true => Err(GpuError::OldDriver { found, needed }),
         false => Ok(compiler),
@@ -82,8 +83,12 @@ fn compiler(header: &'static str) -> Result<Compiler, GpuError> {
 /// # Errors
 /// [`GpuError::Missing`] without a driver, [`GpuError::OldDriver`], [`GpuError::NoCard`], or the driver's error.
 pub fn cards() -> Result<Vec<Card>, GpuError> {
-    let api = DriverApi::open()?;
-    let version = driver_version(&api)?;
+    cards_of(&DriverApi::open()?)
+}
+
+/// The same of a driver that is open.
+fn cards_of(api: &DriverApi) -> Result<Vec<Card>, GpuError> {
+    let version = driver_version(api)?;
     if version / 1000 < MIN_CUDA {
         return Err(GpuError::OldDriver {
             found: version,
@@ -104,7 +109,7 @@ pub fn cards() -> Result<Vec<Card>, GpuError> {
     if count == 0 {
         return Err(GpuError::NoCard);
     }
-    (0..count).map(|number| card(&api, number)).collect()
+    (0..count).map(|number| card(api, number)).collect()
 }
 
 /// The version of CUDA that the driver is for.

@@ -33,8 +33,6 @@ struct LibraryState {
     /// `None` before the search for it.
     gemms: Option<Opened<Gemms>>,
     convolutions: Option<Opened<Convolutions>>,
-    /// By library: its version, which takes opening it again.
-    versions: HashMap<Library, u64>,
     /// By call, and whether TF32 may be used.
     known: HashMap<(Call, bool), Result<ReadyCall, String>>,
 }
@@ -90,6 +88,22 @@ fn opened<L>(
 }
 
 impl LibraryState {
+    /// cuDNN, after cuBLASLt: its engines call that one, and end the process where it is missing.
+    fn convolutions(&mut self, memory: usize) -> Opened<Convolutions> {
+        opened(&mut self.gemms, Gemms::open)?;
+        opened(&mut self.convolutions, || Convolutions::open(memory))
+    }
+
+    /// The version of a library that is open, or 0.
+    fn version(&self, library: Library) -> u64 {
+        let version = match library {
+            Library::CublasLt => (self.gemms.as_ref()).and_then(|l| l.as_ref().ok()?.version),
+            Library::Cudnn => (self.convolutions.as_ref()).and_then(|l| l.as_ref().ok()?.version),
+            _ => None,
+        };
+        version.unwrap_or(0)
+    }
+
     /// The plans for a call, the best by the library's heuristics first; at least one.
     fn candidates(
         &mut self,
@@ -106,8 +120,7 @@ impl LibraryState {
                     .collect())
             }
             Call::Convolution(convolution) => {
-                let open = || Convolutions::open(memory);
-                let library = opened(&mut self.convolutions, open)?;
+                let library = self.convolutions(memory)?;
                 let plans = library.plans(convolution, tf32)?.into_iter();
                 let plan = |p| LibraryPlan::Convolution(p, library.clone());
                 Ok(plans.map(plan).collect())
@@ -153,8 +166,7 @@ impl Libraries {
             Call::Gemm(_) => Library::CublasLt,
             Call::Convolution(_) => Library::Cudnn,
         };
-        let version = state.versions.entry(library);
-        let version = *version.or_insert_with(|| library.version().unwrap_or(0));
+        let version = state.version(library);
         let best = self.trials.fastest(call, tf32, version, &candidates)?;
         let plan = candidates.swap_remove(best);
         let ready = ReadyCall {
@@ -182,7 +194,7 @@ impl Libraries {
     /// [`GpuError::Driver`], without a cuDNN that reports them.
     pub(super) fn cudnn_properties(&self) -> Result<String, GpuError> {
         let mut state = self.state.lock().unpoisoned();
-        let library = opened(&mut state.convolutions, || Convolutions::open(self.memory));
+        let library = state.convolutions(self.memory);
         drop(state);
         let library = library.map_err(|reason| GpuError::Driver {
             what: "open cuDNN",

@@ -32,18 +32,22 @@ impl Library {
 
     /// Returns its version number: `cuDNN 9.26.0` is 92600. `None` for one that is not there or does not report it.
     pub fn version(self) -> Option<u64> {
-        let opened = self.open().ok()?;
+        self.version_of(&self.open().ok()?)
+    }
+
+    /// The version number of one that is open.
+    pub(super) fn version_of(self, opened: &OpenedLibrary) -> Option<u64> {
         match self {
             Library::Driver => {
-                let version = DriverApi::of(&opened).ok()?.version().ok()?;
+                let version = DriverApi::of(opened).ok()?.version().ok()?;
                 u64::try_from(version).ok()
             }
             Library::Nvrtc => {
-                let (major, minor) = NvrtcApi::of(&opened).ok()?.version().ok()?;
+                let (major, minor) = NvrtcApi::of(opened).ok()?.version().ok()?;
                 u64::try_from(major * 1000 + minor * 10).ok()
             }
-            Library::CublasLt => returned(&opened, "cublasLtGetVersion"),
-            Library::Cudnn => returned(&opened, "cudnnGetVersion"),
+            Library::CublasLt => returned(opened, "cublasLtGetVersion"),
+            Library::Cudnn => returned(opened, "cudnnGetVersion"),
             Library::Nccl => None,
         }
     }

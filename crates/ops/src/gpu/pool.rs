@@ -8,7 +8,7 @@ use thalweg_tensor::DType;
 
 use super::sources::POOL;
 
-/// Pooling, or its gradient, by the function of `kernels/pool.cu` with
+/// Pooling to all outputs, or its gradient, by the function of `kernels/pool.cu` with
 /// this name, from these inputs.
 pub(crate) fn pool(
     p: &Prepare<'_>,
@@ -21,8 +21,10 @@ pub(crate) fn pool(
     for &i in inputs {
         launch = launch.input(i);
     }
-    let launch = launch.output(0).indices(&[n]);
-    launch.indices(&to_struct(g)).into()
+    for i in 0..p.outputs.len() {
+        launch = launch.output(i);
+    }
+    launch.indices(&[n]).indices(&to_struct(g)).into()
 }
 
 /// Maximum of each window and its index, which starts again after `image` elements.

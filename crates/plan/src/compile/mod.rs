@@ -21,6 +21,7 @@ use thalweg_graph::simplify::Simplified;
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 
 use crate::bindings::{Bindings, FindVariable};
+use crate::channels_last::with_channels_last;
 use crate::collectives;
 use crate::deferred_products::defer_products;
 use crate::error::SessionError;
@@ -146,6 +147,7 @@ fn planned(
     let simplified = with_loop_shapes(simplified, context);
     let (mut simplified, moved) = hosted::to_host(simplified, in_order, context)?;
     if context.fuse {
+        simplified = with_channels_last(simplified, context);
         simplified = defer_products(simplified, context);
         simplified = crate::fusion::fused(simplified, context);
     }

@@ -7,7 +7,7 @@
 //!   Relu's gradient in that of the normalization, too, and a sum of two gradients in that of a Relu.
 //! - Elementwise ops that follow each other become a chain, which runs piece by piece in one pass over memory.
 //! - Where the gradient of a max pooling is computed in the same step, the pooling stores the argmax of each window in a
-//!   byte: the gradient then needs neither the images nor the pooled ones.
+//!   byte: the gradient then needs neither the images nor the pooled ones; on GPUs, too.
 //!
 //! The others are for CPUs alone.
 //!
@@ -70,6 +70,8 @@ const RULES: &[Rule] = &[
 const GPU_RULES: &[FindAt] = &[
     batch_norms::with_relu,
     batch_norms::gradient_with_relu,
+    pooling_gradients::relu_before_pooling,
+    argmax_pooling::stored,
     relu_gradients::of_sum,
 ];
 

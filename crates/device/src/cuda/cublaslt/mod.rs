@@ -36,6 +36,7 @@ pub(super) struct Gemms {
     handle: Raw,
     /// The library's file.
     pub(super) path: PathBuf,
+    pub(super) version: Option<u64>,
 }
 
 // SAFETY: a handle of cuBLASLt may be used by several threads at once.
@@ -233,6 +234,7 @@ impl Gemms {
             api,
             handle,
             path: library.path().to_owned(),
+            version: Library::CublasLt.version_of(&library),
         })
     }
 

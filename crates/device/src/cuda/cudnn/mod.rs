@@ -44,6 +44,7 @@ pub(super) struct Convolutions {
     api: CudnnApi,
     /// The library's file.
     pub(super) path: PathBuf,
+    pub(super) version: Option<u64>,
     /// The largest workspace in bytes.
     max_workspace: usize,
     /// The handle, which has one stream at a time.
@@ -68,16 +69,18 @@ fn error(status: Status, detail: &str) -> GpuError {
 }
 
 impl Convolutions {
-    /// Opens the library for the context that the thread is in, and a card with so many bytes of memory.
+    /// Opens the library for the context that the thread is in, and a card with so many bytes of memory. cuBLASLt is open.
     ///
     /// # Errors
     /// [`GpuError::Missing`], [`GpuError::Lacking`], [`GpuError::Driver`].
     pub(super) fn open(memory: usize) -> Result<Convolutions, GpuError> {
-        let (api, path) = opened()?;
+        let library = OpenedLibrary::open(Library::Cudnn)?;
+        let api = CudnnApi::of(&library)?;
         let context = Context::new(&api).map_err(|s| error(s, &api.last_error()))?;
         Ok(Convolutions {
             api,
-            path,
+            path: library.path().to_owned(),
+            version: Library::Cudnn.version_of(&library),
             max_workspace: max_workspace(memory),
             context: Mutex::new(Some(context)),
             absent: None,
@@ -90,7 +93,8 @@ impl Convolutions {
     /// # Errors
     /// [`GpuError::Missing`]; [`GpuError::Driver`], where the library is older than 9.8 or the properties are incomplete.
     pub(super) fn for_absent_card(properties: &str) -> Result<Convolutions, GpuError> {
-        let (api, path) = opened()?;
+        let library = open_library()?;
+        let api = CudnnApi::of(&library)?;
         let made = Descriptor::new(&api, Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)
             .and_then(|d| d.text(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, properties))
             .and_then(Descriptor::finalize);
@@ -100,7 +104,8 @@ impl Convolutions {
         let memory = memory.and_then(|m| usize::try_from(m).ok());
         Ok(Convolutions {
             api,
-            path,
+            path: library.path().to_owned(),
+            version: Library::Cudnn.version_of(&library),
             max_workspace: max_workspace(memory.unwrap_or(0)),
             context: Mutex::new(None),
             absent: Some(Arc::new(absent)),
@@ -319,15 +324,6 @@ impl Convolutions {
 pub(super) fn open_library() -> Result<OpenedLibrary, GpuError> {
     CublasLtApi::of(&OpenedLibrary::open(Library::CublasLt)?)?;
     OpenedLibrary::open(Library::Cudnn)
-}
-
-/// The library's functions, and its file.
-///
-/// # Errors
-/// [`GpuError::Missing`], [`GpuError::Lacking`].
-fn opened() -> Result<(CudnnApi, PathBuf), GpuError> {
-    let library = open_library()?;
-    Ok((CudnnApi::of(&library)?, library.path().to_owned()))
 }
 
 /// One text for the reasons why no engine is taken: each once, in the order of engines.
