@@ -43,6 +43,18 @@ impl IndexTables {
         self.tables.last().map_or(&[], |t| t)
     }
 
+    /// The slices of a row that are adjacent in the other tensor, too: the offset of each and its number of elements.
+    fn runs(&self) -> Vec<(usize, usize)> {
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for &at in self.inner() {
+            match runs.last_mut() {
+                Some((from, len)) if *from + *len == at => *len += self.each,
+                _ => runs.push((at, self.each)),
+            }
+        }
+        runs
+    }
+
     /// Number of elements of a row: those that differ in the index along the innermost table's axis only.
     fn row(&self) -> usize {
         self.inner().len() * self.each
@@ -65,17 +77,27 @@ impl IndexTables {
 
     fn gather_kernel<T: Pod + Send + Sync>(self, p: &Prepare<'_>) -> Prepared {
         let (n, dtype) = (p.outputs[0].elements(), p.dtype(0));
+        let runs = self.runs();
         Prepared::new(n * 2, move |cx| {
             let x = input_as::<T>(cx, 0)?;
             // SAFETY: only elements of an input of the same dtype are written to it.
             let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
-            let (row, each) = (self.row(), self.each);
+            let row = self.row();
             let rows = (CHUNK / row).max(1);
             for_chunks(cx.pool(), out, rows * row, &|task, part| {
                 for (i, out) in part.chunks_exact_mut(row).enumerate() {
-                    let start = self.start(task * rows + i);
-                    for (out, &at) in out.chunks_exact_mut(each).zip(self.inner()) {
-                        out.copy_from_slice(&x[start + at..][..each]);
+                    let from = &x[self.start(task * rows + i)..];
+                    if runs.len() == row {
+                        for (out, &at) in out.iter_mut().zip(self.inner()) {
+                            *out = from[at];
+                        }
+                        continue;
+                    }
+                    let mut rest = out;
+                    for &(at, len) in &runs {
+                        let (run, behind) = rest.split_at_mut(len);
+                        run.copy_from_slice(&from[at..][..len]);
+                        rest = behind;
                     }
                 }
             });

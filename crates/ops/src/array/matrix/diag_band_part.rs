@@ -68,12 +68,15 @@ fn band_part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         return Err(KernelError::Argument("a matrix"));
     };
     index_map(p, &[0], move |i| {
-        let row = (i / columns % rows) as i64;
-        let column = (i % columns) as i64;
-        let below = lower < 0 || row - column <= lower;
-        match below && (upper < 0 || column - row <= upper) {
-            true => ElementSource::From(0, i),
-            false => ElementSource::Zero,
+        let (row, column) = (i / columns % rows, i % columns);
+        // The columns of the band in this row.
+        let begin = usize::try_from(lower).map_or(0, |n| row.saturating_sub(n));
+        let end =
+            usize::try_from(upper).map_or(columns, |n| columns.min(row.saturating_add(n).saturating_add(1)));
+        match column {
+            _ if column < begin => ElementSource::Zeros(begin.min(columns) - column),
+            _ if column < end => ElementSource::From(0, i, end - column),
+            _ => ElementSource::Zeros(columns - column),
         }
     })
 }
@@ -142,9 +145,10 @@ pub(crate) static DIAG: Op = Op {
     },
     kernels: &[cpu(|p| {
         let n = p.inputs[0].elements();
-        index_map(p, &[0], move |i| match i / n == i % n {
-            true => ElementSource::From(0, i % n),
-            false => ElementSource::Zero,
+        // An element of the diagonal comes after each n + 1.
+        index_map(p, &[0], move |i| match i % (n + 1) {
+            0 => ElementSource::From(0, i / (n + 1), 1),
+            behind => ElementSource::Zeros(n + 1 - behind),
         })
     })],
 };
@@ -189,5 +193,5 @@ pub(crate) static DIAG_PART: Op = Op {
 
 fn diagonal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let step = p.outputs[0].elements() + 1;
-    index_map(p, &[0], move |i| ElementSource::From(0, i * step))
+    index_map(p, &[0], move |i| ElementSource::From(0, i * step, 1))
 }

@@ -1,4 +1,4 @@
-//! Kernels whose every output element is an element of an input, or zero, by a function of its index.
+//! Kernels whose every output element is an element of an input, or zero, by a function of its index, run by run.
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
@@ -9,19 +9,19 @@ use thalweg_tensor::DType;
 use crate::support::elementwise::CHUNK;
 use crate::support::raw_elements::{by_size, input_as, output_as};
 
-/// Source of an element.
+/// Source of an element and of those behind it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ElementSource {
-    /// An element of one of the listed inputs.
-    From(usize, usize),
-    /// Zero.
-    Zero,
+    /// An element of one of the listed inputs, by its index; so many elements, from this one on, are adjacent there too.
+    From(usize, usize, usize),
+    /// So many zeros.
+    Zeros(usize),
 }
 
-/// Source of each element of an output, by index.
+/// Source of each element of an output, by index. A run may go on behind the end of the output.
 type IndexMap = Box<dyn Fn(usize) -> ElementSource + Send + Sync>;
 
-/// Kernel that fills output 0 from `inputs`, which have its dtype, element by element.
+/// Kernel that fills output 0 from `inputs`, which have its dtype.
 pub(super) fn index_map(
     p: &Prepare<'_>,
     inputs: &'static [usize],
@@ -47,10 +47,24 @@ fn index_map_kernel<T: Pod + Send + Sync>(
         // SAFETY: only zeros and elements of inputs of the same dtype are written to it.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         for_chunks(cx.pool(), out, CHUNK, &|task, part| {
-            for (i, out) in part.iter_mut().enumerate() {
-                *out = match formula(task * CHUNK + i) {
-                    ElementSource::From(input, at) => inputs[input][at],
-                    ElementSource::Zero => T::zeroed(),
+            let mut i = 0;
+            while i < part.len() {
+                let rest = part.len() - i;
+                i += match formula(task * CHUNK + i) {
+                    ElementSource::From(input, at, 1) => {
+                        part[i] = inputs[input][at];
+                        1
+                    }
+                    ElementSource::From(input, at, len) => {
+                        let len = len.clamp(1, rest);
+                        part[i..][..len].copy_from_slice(&inputs[input][at..][..len]);
+                        len
+                    }
+                    ElementSource::Zeros(len) => {
+                        let len = len.clamp(1, rest);
+                        part[i..][..len].fill(T::zeroed());
+                        len
+                    }
                 };
             }
         });
