@@ -71,8 +71,9 @@ fn band_part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let (row, column) = (i / columns % rows, i % columns);
         // The columns of the band in this row.
         let begin = usize::try_from(lower).map_or(0, |n| row.saturating_sub(n));
-        let end =
-            usize::try_from(upper).map_or(columns, |n| columns.min(row.saturating_add(n).saturating_add(1)));
+        let end = usize::try_from(upper).map_or(columns, |n| {
+            columns.min(row.saturating_add(n).saturating_add(1))
+        });
         match column {
             _ if column < begin => ElementSource::Zeros(begin.min(columns) - column),
             _ if column < end => ElementSource::From(0, i, end - column),
