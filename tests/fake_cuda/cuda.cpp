@@ -6,9 +6,10 @@
 // argument, changes the results.
 //
 // FAKE_CUDA_VERSION, FAKE_CUDA_CARDS and FAKE_CUDA_BYTES set the version of the driver, and the number and memory of the
-// cards; FAKE_CUDA_FAILS names a function that fails, and FAKE_CUDA_CODE its code.
-#include <unistd.h>
+// cards; FAKE_CUDA_FAILS names a function that fails, and FAKE_CUDA_CODE its code. FAKE_CUDA_HANGS lets the first stream hang;
+// the numbers of the children that it starts before are written to the file that it names.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use thalweg::device::gpu::PlanningDriver;
+use thalweg::device::gpu::{Call, PlanningDriver};
 use thalweg::layers::{dense, embedding, gru_cell, losses, lstm_cell, multi_head_attention, rnn};
 use thalweg::models::{self, Options};
 use thalweg::parallel::{DataParallel, LossScale, ParameterDevice, VariableUpdate};
@@ -11,8 +11,22 @@ use thalweg::prelude::*;
 use thalweg::session::{Feed, GpuOptions};
 
 /// An H200 that plans are made for.
+pub fn planned_card() -> PlanningDriver {
+    PlanningDriver::new(141 << 30)
+}
+
+/// The same as a device.
 pub fn planned_gpu() -> GpuOptions {
-    GpuOptions::driven_by(Arc::new(PlanningDriver::new(141 << 30)))
+    GpuOptions::driven_by(Arc::new(planned_card()))
+}
+
+/// By convolution that plans have asked a card's library for: `true` if its images have the channels last.
+pub fn channels_last(card: &PlanningDriver) -> Vec<bool> {
+    let last = |call: Call| match call {
+        Call::Convolution(c) => Some(c.channels_last),
+        Call::Gemm(_) => None,
+    };
+    card.calls().into_iter().filter_map(last).collect()
 }
 
 /// The ops of a plan's instructions on the host, with their numbers, for a step that fetches `train`.

@@ -1,15 +1,16 @@
 //! Launches, library calls and bytes of ResNet-50's training step: `docs/results/gpu_step.md`.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use thalweg::layers::losses;
 use thalweg::models::{self, Options};
 use thalweg::ops::DataFormat;
 use thalweg::prelude::*;
-use thalweg::session::GpuWork;
+use thalweg::session::{GpuOptions, GpuWork};
 use thalweg_tests::root;
 
-use super::host_nodes::{feeds, planned_gpu, trained};
+use super::host_nodes::{channels_last, feeds, planned_card, planned_gpu, trained};
 
 const HEAD: &str = "# Launches and bytes of a step on a GPU
 
@@ -35,11 +36,16 @@ fn work(compute: DType, format: DataFormat, optimise: bool) -> GpuWork {
         let loss = losses::sparse_softmax_cross_entropy(labels, network.logits).value();
         trained(&g, loss)
     });
-    let options = SessionOptions::new().threads(1).gpu(planned_gpu());
+    let card = planned_card();
+    let gpu = GpuOptions::driven_by(Arc::new(card.clone()));
+    let options = SessionOptions::new().threads(1).gpu(gpu);
     let options = options.soft_placement(true).optimise(optimise);
     let session = Session::with_options(&g, options).unwrap();
     let mut all = session.gpu_work(train, feeds(&g)).unwrap();
     assert_eq!(all.len(), 1);
+    // The filters of one pixel and stride 1 are GEMMs.
+    let last = channels_last(&card);
+    assert!(last.len() > 50 && last.iter().all(|&last| last), "{last:?}");
     all.remove(0)
 }
 

@@ -93,7 +93,12 @@ fn fused_nodes_access_no_memory_but_theirs() {
         gradient.push(offset);
         watch(&emulated, &FUSED_BATCH_NORM_GRAD_EX, &gradient, &[]);
         watch(&emulated, &RELU_GRAD_SUM, &[x.clone(), x.clone(), x], &[]);
-    } // Whole packs, and single elements; with windows that are cut off at the edge, too.
+    }
+    watch_poolings(&emulated);
+}
+
+/// Watches max poolings of whole packs and of single elements; with windows that are cut off at the edge, too.
+fn watch_poolings(emulated: &Emulated) {
     for (channels, dtype) in [(16, DType::F16), (8, DType::F32), (3, DType::BF16)] {
         for (size, stride, padding) in [(3, 2, "SAME"), (2, 2, "VALID")] {
             let window = |n: i64| Attr::Ints(vec![1, n, n, 1]);
@@ -113,11 +118,11 @@ fn fused_nodes_access_no_memory_but_theirs() {
             let mut forward = node(&MAX_POOL_STORE_ARGMAX, &x, &attrs);
             forward.outputs =
                 FromIterator::from_iter([fact(dtype, &pooled), fact(DType::U8, &pooled)]);
-            watch_node(&emulated, &MAX_POOL_STORE_ARGMAX, &forward, &x);
+            watch_node(emulated, &MAX_POOL_STORE_ARGMAX, &forward, &x);
             let dy = [zeros(dtype, &pooled), zeros(DType::U8, &pooled)];
             let mut gradient = node(&MAX_POOL_GRAD_STORED_ARGMAX, &dy, &attrs);
             gradient.outputs = FromIterator::from_iter([fact(dtype, &images)]);
-            watch_node(&emulated, &MAX_POOL_GRAD_STORED_ARGMAX, &gradient, &dy);
+            watch_node(emulated, &MAX_POOL_GRAD_STORED_ARGMAX, &gradient, &dy);
         }
     }
 }

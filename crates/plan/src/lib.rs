@@ -15,6 +15,7 @@
 mod bindings;
 mod cache;
 mod channels_last;
+mod checked_node;
 mod collectives;
 mod compile;
 mod deferred_products;

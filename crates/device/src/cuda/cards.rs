@@ -57,7 +57,7 @@ impl Cards {
             number,
             count: cards.len(),
         })?;
-        let driver = Arc::new(Cuda::by(*api, card.clone(), cubins.clone())?);
+        let driver = Arc::new(Cuda::with_driver(*api, card.clone(), cubins.clone())?);
         for other in self.opened.values() {
             driver.reach(other);
             other.reach(&driver);
@@ -86,7 +86,7 @@ pub fn cards() -> Result<Vec<Card>, GpuError> {
     cards_of(&DriverApi::open()?)
 }
 
-/// The same of a driver that is open.
+/// The cards of a driver that is open.
 fn cards_of(api: &DriverApi) -> Result<Vec<Card>, GpuError> {
     let version = driver_version(api)?;
     if version / 1000 < MIN_CUDA {

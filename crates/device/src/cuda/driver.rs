@@ -53,11 +53,15 @@ impl Cuda {
     /// # Errors
     /// [`GpuError::Driver`].
     pub fn open(card: Card, cubins: Arc<Cubins>) -> Result<Cuda, GpuError> {
-        Cuda::by(DriverApi::open()?, card, cubins)
+        Cuda::with_driver(DriverApi::open()?, card, cubins)
     }
 
     /// Opens a card of a driver that is open.
-    pub(super) fn by(api: DriverApi, card: Card, cubins: Arc<Cubins>) -> Result<Cuda, GpuError> {
+    pub(super) fn with_driver(
+        api: DriverApi,
+        card: Card,
+        cubins: Arc<Cubins>,
+    ) -> Result<Cuda, GpuError> {
         let device = api
             .card(card.number)
             .map_err(|e| driver_error("open a card", e))?;

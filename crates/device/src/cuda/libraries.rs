@@ -69,6 +69,14 @@ impl Candidate for LibraryPlan {
 }
 
 impl LibraryPlan {
+    /// The version of its library, where that reports one.
+    fn library_version(&self) -> Option<u64> {
+        match self {
+            LibraryPlan::Gemm(_, library) => library.version,
+            LibraryPlan::Convolution(_, library) => library.version,
+        }
+    }
+
     fn engine(&self) -> Option<Engine> {
         match self {
             LibraryPlan::Gemm(..) => None,
@@ -92,16 +100,6 @@ impl LibraryState {
     fn convolutions(&mut self, memory: usize) -> Opened<Convolutions> {
         opened(&mut self.gemms, Gemms::open)?;
         opened(&mut self.convolutions, || Convolutions::open(memory))
-    }
-
-    /// The version of a library that is open, or 0.
-    fn version(&self, library: Library) -> u64 {
-        let version = match library {
-            Library::CublasLt => (self.gemms.as_ref()).and_then(|l| l.as_ref().ok()?.version),
-            Library::Cudnn => (self.convolutions.as_ref()).and_then(|l| l.as_ref().ok()?.version),
-            _ => None,
-        };
-        version.unwrap_or(0)
     }
 
     /// The plans for a call, the best by the library's heuristics first; at least one.
@@ -162,11 +160,8 @@ impl Libraries {
         tf32: bool,
     ) -> Result<ReadyCall, String> {
         let mut candidates = state.candidates(call, tf32, self.memory)?;
-        let library = match call {
-            Call::Gemm(_) => Library::CublasLt,
-            Call::Convolution(_) => Library::Cudnn,
-        };
-        let version = state.version(library);
+        let version = candidates.first().and_then(LibraryPlan::library_version);
+        let version = version.unwrap_or(0);
         let best = self.trials.fastest(call, tf32, version, &candidates)?;
         let plan = candidates.swap_remove(best);
         let ready = ReadyCall {

@@ -1,6 +1,9 @@
 //! A GPU that plans are made for, and that runs nothing: all kernels compile and all libraries are there.
 
 use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCall};
 
@@ -18,12 +21,21 @@ use super::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCal
 #[derive(Clone, Debug)]
 pub struct PlanningDriver {
     bytes: usize,
+    calls: Arc<Mutex<Vec<Call>>>,
 }
 
 impl PlanningDriver {
     /// Of a card with so many bytes of memory.
     pub fn new(bytes: usize) -> PlanningDriver {
-        PlanningDriver { bytes }
+        PlanningDriver {
+            bytes,
+            calls: Arc::default(),
+        }
+    }
+
+    /// Returns the library calls that plans have asked for.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unpoisoned().clone()
     }
 
     fn refuse<T>() -> Result<T, GpuError> {
@@ -36,7 +48,8 @@ impl PlanningDriver {
 
 // SAFETY: it runs no command, so that no address is used.
 unsafe impl Driver for PlanningDriver {
-    fn prepare(&self, _: &Call, _: bool) -> Result<ReadyCall, String> {
+    fn prepare(&self, call: &Call, _: bool) -> Result<ReadyCall, String> {
+        self.calls.lock().unpoisoned().push(*call);
         Ok(ReadyCall {
             handle: 0,
             workspace: 0,

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use thalweg_graph::check::{check_node, infer};
+use thalweg_graph::check::infer;
 use thalweg_graph::simplify::{Simplified, known};
 use thalweg_graph::{Attr, Attrs, Fact, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::{Shape, Tensor};
@@ -10,6 +10,7 @@ use thalweg_tensor::{Shape, Tensor};
 use super::conversion::{Conversion, NewInput, image_dims, value};
 use super::order::{TO_FIRST, TO_LAST};
 use super::{follow, image_ops};
+use crate::checked_node::checked_node;
 use crate::request::PlanContext;
 
 /// Writes the new graph, node by node. A value of the old graph may be in the new one as it was, in NHWC, or both.
@@ -26,7 +27,7 @@ pub(super) struct Converter<'a> {
     channels_last: FxHashMap<(OutputId, u32), OutputId>,
     /// Bytes that Transposes of this pass read.
     transposed: usize,
-    /// Bytes of the images and filters of convolutions.
+    /// Bytes of the images that convolutions read and write.
     convolved: usize,
 }
 
@@ -58,7 +59,7 @@ impl<'a> Converter<'a> {
             };
             match conversion {
                 Some(conversion) => self.convert(id, node, conversion)?,
-                None if on_gpu(id) && self.is_undone(id, node) => {}
+                None if on_gpu(id) && self.leave_out_transpose(id, node) => {}
                 None => self.copy(id, node)?,
             }
         }
@@ -103,10 +104,14 @@ impl<'a> Converter<'a> {
     fn convert(&mut self, id: NodeId, node: &Node, conversion: Conversion) -> Option<()> {
         let device = self.old.devices[id.index()];
         let mut new = node.clone();
+        let mut image_bytes = 0;
         for (i, (to, &old)) in conversion.inputs.into_iter().zip(&node.inputs).enumerate() {
             new.inputs[i] = match to {
                 NewInput::AsItWas => self.as_it_was(old)?,
-                NewInput::ChannelsLast => self.in_channels_last(old, device)?,
+                NewInput::ChannelsLast => {
+                    image_bytes += self.old.graph.fact(old).map_or(0, bytes);
+                    self.in_channels_last(old, device)?
+                }
                 NewInput::Constant(tensor) => self.constant(node, device, tensor)?,
             };
         }
@@ -120,6 +125,7 @@ impl<'a> Converter<'a> {
             if images.contains(&(index as u32)) {
                 let dims = node.outputs[index].shape.to_dims()?;
                 let dims: SmallVec<[usize; 4]> = TO_LAST.iter().map(|&d| dims[d]).collect();
+                image_bytes += bytes(&node.outputs[index]);
                 new.outputs[index] = Fact {
                     shape: fact.shape.merge(&Shape::known(&dims))?,
                     ..new.outputs[index].clone().without_value()
@@ -127,9 +133,7 @@ impl<'a> Converter<'a> {
             }
         }
         if image_ops::is_convolution(node) {
-            let inputs = new.inputs.iter().filter_map(|&i| self.graph.fact(i));
-            let all = inputs.chain(&new.outputs);
-            self.convolved += all.map(bytes).sum::<usize>();
+            self.convolved += image_bytes;
         }
         let to = self.push_for(id, new);
         for index in images {
@@ -139,8 +143,8 @@ impl<'a> Converter<'a> {
         Some(())
     }
 
-    /// Leaves out a Transpose of the user's graph between NCHW and NHWC, if the other order is there.
-    fn is_undone(&mut self, id: NodeId, node: &Node) -> bool {
+    /// Leaves out a Transpose of the user's graph between NCHW and NHWC, if the other order is there; `false` for another node.
+    fn leave_out_transpose(&mut self, id: NodeId, node: &Node) -> bool {
         let held = self.old.targets.contains(&id) || self.old.feeds.contains(&Some(id));
         let (own, device) = (
             OutputId { node: id, index: 0 },
@@ -233,6 +237,7 @@ impl<'a> Converter<'a> {
 
     fn constant(&mut self, source: &Node, device: u32, value: Tensor) -> Option<OutputId> {
         let mut attrs = Attrs::default();
+        attrs.set("dtype", value.dtype().into());
         attrs.set("value", Attr::Tensor(value));
         self.add(source, device, "Const", &[], attrs)
     }
@@ -244,28 +249,10 @@ impl<'a> Converter<'a> {
         device: u32,
         op: &str,
         inputs: &[OutputId],
-        mut attrs: Attrs,
+        attrs: Attrs,
     ) -> Option<OutputId> {
         let op = &self.context.kernels.get(op)?.def;
-        if let Some(Attr::Tensor(value)) = attrs.get("value") {
-            attrs.set("dtype", value.dtype().into());
-        }
-        let facts: Option<SmallVec<[Fact; 4]>> = inputs
-            .iter()
-            .map(|&i| self.graph.fact(i).cloned())
-            .collect();
-        let (attrs, outputs) = check_node(op, &facts?, attrs).ok()?;
-        let node = Node {
-            name: source.name.clone(),
-            op,
-            inputs: SmallVec::from_slice(inputs),
-            controls: SmallVec::new(),
-            attrs,
-            device: source.device.clone(),
-            colocation: SmallVec::new(),
-            outputs,
-            origin: source.origin.clone(),
-        };
+        let node = checked_node(&self.graph, op, source.name.clone(), inputs, attrs, source)?;
         self.devices.push(device);
         let node = self.graph.push(node);
         Some(OutputId { node, index: 0 })

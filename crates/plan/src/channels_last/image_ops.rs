@@ -7,16 +7,26 @@ use thalweg_tensor::DType;
 use super::conversion::{Conversion, NewInput, image_dims, value};
 use super::order::{for_last, numbers_like};
 
-/// The images of an op: the inputs that are images, the input with the dimensions of those that it makes, and `true` if its
-/// first output is images.
-type Images = (&'static [usize], Option<usize>, bool);
+/// The images of an op.
+struct Images {
+    /// The inputs that are images.
+    inputs: &'static [usize],
+    /// The input with the dimensions of the images that it makes.
+    dims: Option<usize>,
+    /// `true` if its first output is images.
+    makes: bool,
+}
 
 fn images(op: &str) -> Option<Images> {
-    Some(match op {
-        "Conv2D" | "DepthwiseConv2dNative" | "BiasAdd" | "MaxPool" | "AvgPool" => {
-            (&[0], None, true)
-        }
-        "FusedBatchNorm" | "FusedBatchNormV2" | "FusedBatchNormV3" => (&[0], None, true),
+    let (inputs, dims, makes): (&[usize], _, _) = match op {
+        "Conv2D"
+        | "DepthwiseConv2dNative"
+        | "BiasAdd"
+        | "MaxPool"
+        | "AvgPool"
+        | "FusedBatchNorm"
+        | "FusedBatchNormV2"
+        | "FusedBatchNormV3" => (&[0], None, true),
         "Conv2DBackpropInput" | "DepthwiseConv2dNativeBackpropInput" => (&[2], Some(0), true),
         "Conv2DBackpropFilter" | "DepthwiseConv2dNativeBackpropFilter" => (&[0, 2], None, false),
         "FusedBatchNormGrad" | "FusedBatchNormGradV2" | "FusedBatchNormGradV3" => {
@@ -26,6 +36,11 @@ fn images(op: &str) -> Option<Images> {
         "AvgPoolGrad" => (&[1], Some(0), true),
         "BiasAddGrad" => (&[0], None, false),
         _ => return None,
+    };
+    Some(Images {
+        inputs,
+        dims,
+        makes,
     })
 }
 
@@ -65,24 +80,24 @@ fn attrs_for_last(node: &Node) -> Option<Attrs> {
 
 /// Returns the same op on images in NHWC; `None` for another op, for NHWC, and where dimensions are not known.
 pub(super) fn conversion(graph: &GraphData, node: &Node) -> Option<Conversion> {
-    let (images, dims, makes_images) = images(node.op.name)?;
+    let images = images(node.op.name)?;
     let is_first = is_channels_first(node);
     let known_dims = |&i: &usize| image_dims(graph, node.inputs[i]).is_some();
-    (is_first && images.iter().all(known_dims)).then_some(())?;
-    let input = |i: usize| match dims {
+    (is_first && images.inputs.iter().all(known_dims)).then_some(())?;
+    let input = |i: usize| match images.dims {
         Some(at) if at == i => {
             let old = value(graph, node.inputs[i])?;
             let numbers = old.to_ints().filter(|n| n.len() == 4)?;
             let numbers = numbers_like(old, &for_last(&numbers)?)?;
             Some(NewInput::Constant(numbers))
         }
-        _ if images.contains(&i) => Some(NewInput::ChannelsLast),
+        _ if images.inputs.contains(&i) => Some(NewInput::ChannelsLast),
         _ => Some(NewInput::AsItWas),
     };
     let inputs: Option<_> = (0..node.inputs.len()).map(input).collect();
     Some(Conversion {
         attrs: attrs_for_last(node)?,
         inputs: inputs?,
-        images: 0..u32::from(makes_images),
+        images: 0..u32::from(images.makes),
     })
 }

@@ -1,11 +1,10 @@
 //! Shapes of gradients that only the step knows: an update of a variable takes a gradient of the variable's shape.
 
-use smallvec::SmallVec;
-use thalweg_graph::check::check_node;
 use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::Simplified;
 use thalweg_graph::{Attr, Attrs, Fact, GraphData, Node, NodeId, OutputId, Rebuilt};
 
+use crate::checked_node::checked_node;
 use crate::request::PlanContext;
 
 /// The inputs of updates that have the variable's shape.
@@ -71,16 +70,12 @@ fn ensured(
     let input = node.inputs[at];
     let mut attrs = Attrs::default();
     attrs.set("shape", Attr::Shape(fact.shape));
-    let (attrs, outputs) = check_node(op, &[graph.fact(input)?.clone()], attrs).ok()?;
-    Some(Node {
-        name: format!("{}/shape", node.name),
+    checked_node(
+        graph,
         op,
-        inputs: SmallVec::from_elem(input, 1),
-        controls: SmallVec::new(),
+        format!("{}/shape", node.name),
+        &[input],
         attrs,
-        device: node.device.clone(),
-        colocation: SmallVec::new(),
-        outputs,
-        origin: node.origin.clone(),
-    })
+        node,
+    )
 }

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_device::Device;
-use thalweg_graph::check::check_node;
 use thalweg_graph::function::{Port, argument_node};
 use thalweg_graph::op::{Calls, LIVE_OUTPUTS};
 use thalweg_graph::simplify::Simplified;
 use thalweg_graph::{Attr, Attrs, Fact, Func, Function, GraphData, Node, NodeId, OpDef, OutputId};
 use thalweg_tensor::{DType, Shape, Tensor};
 
+use crate::checked_node::checked_node;
 use crate::kernels::Kernels;
 use crate::request::PlanContext;
 use product_sum::{ProductSum, argument};
@@ -231,7 +231,7 @@ impl LoopRewriter {
         let list = push_argument(body, name, &product);
         let (inputs, name) = ([list, operand], format!("{name}/push"));
         let attrs = element(sum.dtype);
-        let pushed = checked(&body.body, self.ops.push, name, &inputs, attrs, &product)?;
+        let pushed = checked_node(&body.body, self.ops.push, name, &inputs, attrs, &product)?;
         let node = body.body.push(pushed);
         body.results.push(body.arguments.last()?.clone());
         body.outputs.push(OutputId { node, index: 0 });
@@ -284,7 +284,8 @@ impl LoopRewriter {
             let lengths = Tensor::vector::<i64>(&[]);
             let lengths = self.constant(format!("{name}/lengths"), lengths, &product)?;
             let (inputs, attrs) = ([list, shape, lengths], element(sum.dtype));
-            let mut node = checked(&self.out, self.ops.concat, name, &inputs, attrs, &product)?;
+            let mut node =
+                checked_node(&self.out, self.ops.concat, name, &inputs, attrs, &product)?;
             node.outputs[0].shape = Shape::partial([None, Some(columns)]);
             let node = self.push(node);
             rows.push(OutputId { node, index: 0 });
@@ -310,35 +311,10 @@ impl LoopRewriter {
         attrs: Attrs,
         like: &Node,
     ) -> Option<OutputId> {
-        let node = checked(&self.out, op, name, inputs, attrs, like)?;
+        let node = checked_node(&self.out, op, name, inputs, attrs, like)?;
         let node = self.push(node);
         Some(OutputId { node, index: 0 })
     }
-}
-
-/// A node with inferred outputs, on the device of another one, with its origin.
-fn checked(
-    graph: &GraphData,
-    op: &'static OpDef,
-    name: String,
-    inputs: &[OutputId],
-    attrs: Attrs,
-    like: &Node,
-) -> Option<Node> {
-    let facts = inputs.iter().map(|i| graph.fact(*i).cloned());
-    let facts: Vec<Fact> = facts.collect::<Option<_>>()?;
-    let (attrs, outputs) = check_node(op, &facts, attrs).ok()?;
-    Some(Node {
-        name,
-        op,
-        inputs: inputs.into(),
-        controls: SmallVec::new(),
-        attrs,
-        device: like.device.clone(),
-        colocation: SmallVec::new(),
-        outputs,
-        origin: like.origin.clone(),
-    })
 }
 
 /// Attributes of a list op: the dtype of the elements.

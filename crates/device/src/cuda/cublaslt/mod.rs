@@ -36,6 +36,7 @@ pub(super) struct Gemms {
     handle: Raw,
     /// The library's file.
     pub(super) path: PathBuf,
+    /// Its version, where it reports one.
     pub(super) version: Option<u64>,
 }
 

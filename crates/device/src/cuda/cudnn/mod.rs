@@ -44,6 +44,7 @@ pub(super) struct Convolutions {
     api: CudnnApi,
     /// The library's file.
     pub(super) path: PathBuf,
+    /// Its version, where it reports one.
     pub(super) version: Option<u64>,
     /// The largest workspace in bytes.
     max_workspace: usize,

@@ -76,7 +76,11 @@ fn band_part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         });
         match column {
             _ if column < begin => ElementSource::Zeros(begin.min(columns) - column),
-            _ if column < end => ElementSource::From(0, i, end - column),
+            _ if column < end => ElementSource::From {
+                input: 0,
+                at: i,
+                len: end - column,
+            },
             _ => ElementSource::Zeros(columns - column),
         }
     })
@@ -148,7 +152,7 @@ pub(crate) static DIAG: Op = Op {
         let n = p.inputs[0].elements();
         // An element of the diagonal comes after each n + 1.
         index_map(p, &[0], move |i| match i % (n + 1) {
-            0 => ElementSource::From(0, i / (n + 1), 1),
+            0 => ElementSource::one(0, i / (n + 1)),
             behind => ElementSource::Zeros(n + 1 - behind),
         })
     })],
@@ -194,5 +198,5 @@ pub(crate) static DIAG_PART: Op = Op {
 
 fn diagonal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let step = p.outputs[0].elements() + 1;
-    index_map(p, &[0], move |i| ElementSource::From(0, i * step, 1))
+    index_map(p, &[0], move |i| ElementSource::one(0, i * step))
 }

@@ -12,10 +12,24 @@ use crate::support::raw_elements::{by_size, input_as, output_as};
 /// Source of an element and of those behind it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ElementSource {
-    /// An element of one of the listed inputs, by its index; so many elements, from this one on, are adjacent there too.
-    From(usize, usize, usize),
+    /// An element of one of the listed inputs.
+    From {
+        /// The number of the input in the list.
+        input: usize,
+        /// The index of the element.
+        at: usize,
+        /// Number of elements, from this one on, that are adjacent there too.
+        len: usize,
+    },
     /// So many zeros.
     Zeros(usize),
+}
+
+impl ElementSource {
+    /// An element of an input that is alone.
+    pub(super) fn one(input: usize, at: usize) -> ElementSource {
+        ElementSource::From { input, at, len: 1 }
+    }
 }
 
 /// Source of each element of an output, by index. A run may go on behind the end of the output.
@@ -51,11 +65,11 @@ fn index_map_kernel<T: Pod + Send + Sync>(
             while i < part.len() {
                 let rest = part.len() - i;
                 i += match formula(task * CHUNK + i) {
-                    ElementSource::From(input, at, 1) => {
+                    ElementSource::From { input, at, len: 1 } => {
                         part[i] = inputs[input][at];
                         1
                     }
-                    ElementSource::From(input, at, len) => {
+                    ElementSource::From { input, at, len } => {
                         let len = len.clamp(1, rest);
                         part[i..][..len].copy_from_slice(&inputs[input][at..][..len]);
                         len

@@ -135,8 +135,8 @@ fn diag(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let (matrix, at) = (i / each, i % each);
         let (row, column) = ((at / columns) as i64, (at % columns) as i64);
         match band.place(row, column, size, width) {
-            Some(place) => ElementSource::From(0, matrix * rows_of + place, 1),
-            None if padded => ElementSource::From(1, 0, 1),
+            Some(place) => ElementSource::one(0, matrix * rows_of + place),
+            None if padded => ElementSource::one(1, 0),
             // To the band's first column in this row, or to the end of the row.
             None => match row + band.low - column {
                 before if before > 0 => ElementSource::Zeros(before.min(size[1] - column) as usize),
@@ -180,8 +180,8 @@ fn part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let (matrix, at) = (i / each, i % each);
         let (row, along) = ((at / width) as i64, (at % width) as i64);
         match band.element(row, along, size, width as i64) {
-            Some(place) => ElementSource::From(0, matrix * area + place, 1),
-            None if padded => ElementSource::From(1, 0, 1),
+            Some(place) => ElementSource::one(0, matrix * area + place),
+            None if padded => ElementSource::one(1, 0),
             None => ElementSource::Zeros(1),
         }
     })

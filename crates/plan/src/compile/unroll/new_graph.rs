@@ -1,12 +1,13 @@
 //! The graph that unrolled loops are written to.
 
 use smallvec::SmallVec;
-use thalweg_graph::check::{check_node, infer};
+use thalweg_graph::check::infer;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Attr, Attrs, Fact, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::item::Item;
+use crate::checked_node::checked_node;
 use crate::request::PlanContext;
 
 /// Maximum number of elements of a list or an array.
@@ -157,25 +158,15 @@ impl<'a> NewGraph<'a> {
         attrs: impl IntoIterator<Item = (&'static str, Attr)>,
     ) -> Option<OutputId> {
         let op = &self.context.kernels.get(op)?.def;
-        let facts: Option<SmallVec<[Fact; 4]>> = inputs
-            .iter()
-            .map(|&i| self.graph.fact(i).cloned())
-            .collect();
         let mut given = Attrs::default();
         for (name, value) in attrs {
             given.set(name, value);
         }
-        let (attrs, outputs) = check_node(op, &facts?, given).ok()?;
+        let like = source.node;
+        let node = checked_node(&self.graph, op, like.name.clone(), inputs, given, like)?;
         let node = Node {
-            name: source.node.name.clone(),
-            op,
-            inputs: SmallVec::from_slice(inputs),
             controls: SmallVec::from_slice(source.controls),
-            attrs,
-            device: source.node.device.clone(),
-            colocation: SmallVec::new(),
-            outputs,
-            origin: source.node.origin.clone(),
+            ..node
         };
         let node = self.append(node, source.device)?;
         Some(OutputId { node, index: 0 })
