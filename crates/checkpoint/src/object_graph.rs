@@ -106,10 +106,9 @@ fn object_graph(reader: &BundleReader) -> Result<Option<ObjectGraph>, Checkpoint
     let index = crate::bundle::index_path(reader.prefix());
     let broken = |what: &str| CheckpointError::corrupt_entry(&index, KEY, what);
     let tensor = reader.tensor(KEY)?;
-    let Ok([text]) = tensor.as_strings() else {
-        return Err(broken("is no single string"));
-    };
-    let graph = ObjectGraph::decode(&**text).map_err(|_| broken("is no object graph"))?;
+    let text = tensor.as_strings().unwrap_or_default().only();
+    let text = text.ok_or_else(|| broken("is no single string"))?;
+    let graph = ObjectGraph::decode(text).map_err(|_| broken("is no object graph"))?;
     Ok(Some(graph))
 }
 

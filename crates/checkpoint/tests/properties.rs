@@ -79,7 +79,7 @@ fn cut(tensor: &Tensor, slice: &SliceSpec) -> Tensor {
     });
     match tensor.as_strings() {
         Ok(all) => {
-            let some: Vec<_> = numbers.map(|n| all[n].clone()).collect();
+            let some: Vec<_> = numbers.filter_map(|n| all.get(n)).collect();
             Tensor::strings(&dims, &some).unwrap()
         }
         Err(_) => {

@@ -190,7 +190,7 @@ fn rows(tensor: &Tensor, at: &[usize]) -> Result<Tensor, DataError> {
         let width = all.len() / count;
         let mut rows: Vec<&[u8]> = reserved(at.len(), width).ok_or_else(no_memory)?;
         for &row in at {
-            rows.extend(all[row * width..][..width].iter().map(|s| &**s));
+            rows.extend(all.range(row * width..(row + 1) * width));
         }
         return Ok(Tensor::strings(&dims, &rows)?);
     }
@@ -235,10 +235,7 @@ mod tests {
                 pairs[2 * i..][..2],
                 [2.0 * id as f32, 2.0 * id as f32 + 1.0]
             );
-            assert_eq!(
-                &*names.as_strings().unwrap()[i],
-                format!("n{id}").as_bytes()
-            );
+            assert_eq!(&names.as_strings().unwrap()[i], format!("n{id}").as_bytes());
         }
         ids
     }

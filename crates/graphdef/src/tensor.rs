@@ -210,7 +210,7 @@ impl Fill<'_> {
 
 fn strings(values: &[Vec<u8>], cx: &mut Fill<'_>) -> Result<Tensor, ValueError> {
     let last: &[u8] = values.last().map_or(&[], |v| v);
-    cx.count(values.len(), size_of::<Box<[u8]>>() + last.len())?;
+    cx.count(values.len(), size_of::<usize>() + last.len())?;
     let mut all: Vec<&[u8]> = values.iter().map(|v| &v[..]).collect();
     all.resize(cx.n, last);
     Ok(Tensor::strings(cx.dims, &all)?)
@@ -261,7 +261,7 @@ pub fn elements_bytes(proto: &TensorProto) -> Result<usize, ValueError> {
     let dtype = dtype::from_number(proto.dtype)?;
     let dims = shape::dims_from_proto(proto.tensor_shape.as_ref())?;
     let size = match dtype {
-        DType::String => size_of::<Box<[u8]>>() + proto.string_val.last().map_or(0, Vec::len),
+        DType::String => size_of::<usize>() + proto.string_val.last().map_or(0, Vec::len),
         _ => dtype.size(),
     };
     let count = checked_elements(&dims).unwrap_or(usize::MAX);
@@ -284,7 +284,7 @@ pub fn to_content_proto(tensor: &Tensor) -> Result<TensorProto, ValueError> {
                 // A vector takes any number of bytes.
                 let _ = prost::encode_length_delimiter(string.len(), &mut content);
             }
-            strings.iter().for_each(|s| content.extend_from_slice(s));
+            content.extend_from_slice(strings.bytes());
             content
         }
         _ => in_order(tensor.bytes(), dtype.real().size()).into_owned(),
@@ -339,7 +339,7 @@ pub fn to_proto(tensor: &Tensor) -> Result<TensorProto, ValueError> {
         DType::QI32 => p.int_val = list(tensor, |v: Quantized<i32>| v.0)?,
         DType::Bool => p.bool_val = list(tensor, |v: bool| v)?,
         DType::String => {
-            p.string_val = tensor.as_strings()?.iter().map(|s| s.to_vec()).collect();
+            p.string_val = tensor.as_strings()?.to_vecs();
         }
         _ => return Err(ValueError::Handle),
     }

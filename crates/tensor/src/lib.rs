@@ -35,4 +35,6 @@ pub use notes::Notes;
 pub use reservation::Reservation;
 pub use segment::SegmentError;
 pub use shape::{Dims, Shape};
-pub use tensor::{FromTensor, Nesting, StringTensorBuilder, Tensor, TensorError};
+pub use tensor::{
+    FromTensor, Nesting, StringTensorBuilder, Strings, StringsIter, Tensor, TensorError,
+};

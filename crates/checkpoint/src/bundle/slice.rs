@@ -165,7 +165,7 @@ impl SliceSpec {
         };
         if let Ok(all) = whole.as_strings() {
             let mut strings = Vec::new();
-            block.for_each_run(|from, _, n| strings.extend_from_slice(&all[from..from + n]));
+            block.for_each_run(|from, _, n| strings.extend(all.range(from..from + n)));
             return Tensor::strings(&dims, &strings).ok();
         }
         let (size, all) = (whole.dtype().size(), whole.bytes());

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use thalweg_tensor::Tensor;
 use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{Strings, Tensor};
 
 use crate::crc;
 use crate::error::CheckpointError;
@@ -18,7 +18,7 @@ fn checksum_length(sum: u32, length: usize) -> u32 {
 }
 
 /// The bytes before the strings' own bytes, and the checksum up to there.
-pub(super) fn head(all: &[Box<[u8]>]) -> (Vec<u8>, u32) {
+pub(super) fn head(all: Strings<'_>) -> (Vec<u8>, u32) {
     let mut head = Vec::with_capacity(all.len() + 4);
     let mut sum = 0;
     for string in all {

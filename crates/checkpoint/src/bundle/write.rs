@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost::Message;
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::{DType, Strings, Tensor};
 
 use super::index::Index;
 use super::paths::{data_path, index_path};
@@ -278,15 +278,11 @@ fn write_summed(to: &mut AtomicFile, mut sum: u32, bytes: &[u8]) -> std::io::Res
     Ok(sum)
 }
 
-fn write_strings(to: &mut AtomicFile, all: &[Box<[u8]>]) -> std::io::Result<(u64, u32)> {
-    let (head, mut sum) = strings::head(all);
+fn write_strings(to: &mut AtomicFile, all: Strings<'_>) -> std::io::Result<(u64, u32)> {
+    let (head, sum) = strings::head(all);
     to.write_all(&head)?;
-    let mut size = head.len() as u64;
-    for string in all {
-        sum = write_summed(to, sum, string)?;
-        size += string.len() as u64;
-    }
-    Ok((size, sum))
+    let sum = write_summed(to, sum, all.bytes())?;
+    Ok(((head.len() + all.byte_len()) as u64, sum))
 }
 
 /// Writes the index of a checkpoint whose data is in its place.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thalweg_tensor::half::bf16;
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::{DType, Strings, Tensor};
 use zip::write::FileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -61,7 +61,7 @@ impl NpzWriter {
                             .to_owned(),
                     ));
                 }
-                let longest = all.iter().map(|s| s.len()).max().unwrap_or(0).max(1);
+                let longest = all.iter().map(<[u8]>::len).max().unwrap_or(0).max(1);
                 strings = Some((all, longest));
                 (format!("|S{longest}"), longest.saturating_mul(all.len()))
             }
@@ -142,7 +142,7 @@ fn header(descr: &str, dims: &[usize]) -> Vec<u8> {
     bytes
 }
 
-fn put_strings(to: &mut impl Write, all: &[Box<[u8]>], longest: usize) -> io::Result<()> {
+fn put_strings(to: &mut impl Write, all: Strings<'_>, longest: usize) -> io::Result<()> {
     let mut filled = vec![0; longest];
     for string in all {
         filled.fill(0);

@@ -1,11 +1,23 @@
 //! The incomplete beta function.
 
+use super::SINGLE_ERROR;
+
 /// Maximum number of terms: a fraction that has not converged by then is as good as it gets.
 const TERMS: u32 = 4000;
 
 /// The part of the beta function of `a` and `b` that its integral gains up to `x`. NaN where `a` or `b` is not positive
 /// and finite, or `x` is outside of 0 to 1.
 pub fn betainc(a: f64, b: f64, x: f64) -> f64 {
+    to_error(a, b, x, f64::EPSILON)
+}
+
+/// As [`betainc`], exact enough for `f32`.
+pub fn betainc_single(a: f64, b: f64, x: f64) -> f64 {
+    to_error(a, b, x, SINGLE_ERROR)
+}
+
+/// As [`betainc`], with a fraction that ends at a relative error.
+fn to_error(a: f64, b: f64, x: f64, error: f64) -> f64 {
     let positive = |v: f64| v > 0.0 && v.is_finite();
     if !(positive(a) && positive(b) && (0.0..=1.0).contains(&x)) {
         f64::NAN
@@ -13,14 +25,14 @@ pub fn betainc(a: f64, b: f64, x: f64) -> f64 {
         x
     } else if x > (a + 1.0) / (a + b + 2.0) {
         // The fraction converges fast on the other side.
-        1.0 - lower(b, a, 1.0 - x, x)
+        1.0 - lower([b, a], [1.0 - x, x], error)
     } else {
-        lower(a, b, x, 1.0 - x)
+        lower([a, b], [x, 1.0 - x], error)
     }
 }
 
 /// The part below `x`, by the continued fraction `front / (1 + d1 / (1 + d2 / ...))`; `y` is `1 - x`.
-fn lower(a: f64, b: f64, x: f64, y: f64) -> f64 {
+fn lower([a, b]: [f64; 2], [x, y]: [f64; 2], error: f64) -> f64 {
     let log = libm::lgamma;
     let front = (a * x.ln() + b * y.ln() + log(a + b) - log(a + 1.0) - log(b)).exp();
     // Lentz's method: quotients of successive numerators, and of denominators. None may be zero.
@@ -37,7 +49,7 @@ fn lower(a: f64, b: f64, x: f64, y: f64) -> f64 {
         above = guard(1.0 + d / above);
         let change = above * below;
         fraction *= change;
-        if (change - 1.0).abs() <= f64::EPSILON {
+        if (change - 1.0).abs() <= error {
             break;
         }
     }

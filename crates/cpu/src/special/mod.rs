@@ -22,8 +22,11 @@ mod polynomial;
 
 pub use bessel::{i0e, i0e_single, i1e, i1e_single};
 pub use bessel_k::{i0, i1, j0, j1, k0, k0e, k1, k1e, y0, y1};
-pub use beta::betainc;
-pub use gamma::{igamma, igamma_slope, igammac};
+pub use beta::{betainc, betainc_single};
+pub use gamma::{igamma, igamma_single, igamma_slope, igammac, igammac_single};
 pub use integrals::{dawsn, expint, fresnel, spence};
-pub use ndtri::ndtri;
+pub use ndtri::{erfinv, ndtri};
 pub use polygamma::{digamma, polygamma, zeta};
+
+/// The relative error at which a sum ends whose result is rounded to `f32`: a sixteenth of its precision.
+const SINGLE_ERROR: f64 = f32::EPSILON as f64 / 16.0;

@@ -153,8 +153,7 @@ fn stack(rows: &[&Tensor]) -> Result<Tensor, String> {
         DType::String => {
             let mut all: Vec<&[u8]> = Vec::new();
             for row in rows {
-                let strings = row.as_strings().map_err(|e| e.to_string())?;
-                all.extend(strings.iter().map(|s| &**s));
+                all.extend(row.as_strings().map_err(|e| e.to_string())?);
             }
             Tensor::strings(&dims, &all)
         }

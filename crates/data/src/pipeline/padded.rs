@@ -89,14 +89,14 @@ impl Padding {
         let value = self.value(dtype)?;
         let made = if dtype == DType::String {
             let value = value.as_strings().map_err(|e| e.to_string())?;
-            let mut all: Vec<&[u8]> = vec![value.first().map_or(&[][..], |v| v); count];
+            let mut all: Vec<&[u8]> = vec![value.first().unwrap_or_default(); count];
             for (row, to) in rows
                 .iter()
                 .zip(all.chunks_exact_mut((count / rows.len()).max(1)))
             {
                 let strings = row.as_strings().map_err(|e| e.to_string())?;
                 each_run(row.dims(), &dims, |from, at, length| {
-                    let strings = strings[from..from + length].iter();
+                    let strings = strings.range(from..from + length);
                     to[at..at + length]
                         .iter_mut()
                         .zip(strings)

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use thalweg_graph::{Attrs, Func, Node};
-use thalweg_tensor::{DType, Element, Memory, Shape, StringTensorBuilder, Tensor};
+use thalweg_tensor::{DType, Element, Memory, Shape, StringTensorBuilder, Strings, Tensor};
 
 use crate::collectives::Collectives;
 use crate::cpu::Cpu;
@@ -357,7 +357,7 @@ impl<'a> TensorCx<'a> {
     ///
     /// # Errors
     /// As [`TensorCx::tensor`], or where it holds none.
-    pub fn strings(&self, i: usize) -> Result<&'a [Box<[u8]>], KernelError> {
+    pub fn strings(&self, i: usize) -> Result<Strings<'a>, KernelError> {
         Ok(self.tensor(i)?.as_strings()?)
     }
 

@@ -36,7 +36,7 @@ pub(super) fn encoded(number: i64, tensor: &Tensor) -> Result<(Value, Bytes), Wi
             let all = tensor.as_strings()?;
             let mut bytes = BytesMut::new();
             all.iter().for_each(|s| bytes.put_u64_le(s.len() as u64));
-            all.iter().for_each(|s| bytes.put_slice(s));
+            bytes.put_slice(all.bytes());
             bytes.freeze()
         }
         _ => Bytes::from_owner(BorrowedBytes(tensor.clone())),
@@ -309,7 +309,7 @@ mod tests {
         ) {
             let tensor = Tensor::strings(&[all.len()], &all).unwrap();
             let found = back(&tensor);
-            let found: Vec<&[u8]> = found.as_strings().unwrap().iter().map(|s| &**s).collect();
+            let found = found.as_strings().unwrap().to_vecs();
             prop_assert_eq!(found, all);
         }
     }

@@ -105,7 +105,7 @@ impl Rows for KeptRows {
 
 fn cache(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let before = input(cx, 0)?;
-    let [name] = cx.strings(1)? else {
+    let Some(name) = cx.strings(1)?.only() else {
         return Err(KernelError::Argument("one filename"));
     };
     if !name.is_empty() {

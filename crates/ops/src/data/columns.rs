@@ -3,7 +3,7 @@
 use thalweg_data::example::Feature;
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::shape::checked_elements;
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Shape, Strings, Tensor};
 
 /// Values of one dtype.
 pub(super) enum Values<'a> {
@@ -69,7 +69,7 @@ impl<'a> Values<'a> {
     /// Adds the values of a tensor.
     pub(super) fn add_tensor(&mut self, tensor: &'a Tensor) -> Result<(), KernelError> {
         match self {
-            Values::Strings(all) => all.extend(tensor.as_strings()?.iter().map(|s| &**s)),
+            Values::Strings(all) => all.extend(tensor.as_strings()?),
             Values::Floats(all) => all.extend(tensor.as_slice::<f32>()?),
             Values::Ints(all) => all.extend(tensor.as_slice::<i64>()?),
         }
@@ -87,8 +87,8 @@ impl<'a> Values<'a> {
                 let value = tensor
                     .map(Tensor::as_strings)
                     .transpose()?
-                    .and_then(|s| s.first());
-                all.extend(std::iter::repeat_n(value.map_or(&b""[..], |s| &**s), count));
+                    .and_then(Strings::first);
+                all.extend(std::iter::repeat_n(value.unwrap_or_default(), count));
             }
             Values::Floats(all) => {
                 let value = tensor.map(Tensor::to_scalar::<f32>).transpose()?;

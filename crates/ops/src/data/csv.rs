@@ -1,5 +1,7 @@
 //! DecodeCSV.
 
+use std::borrow::Cow;
+
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg_of, args_of, bool_attr, ints_attr, str_attr, types_attr};
@@ -22,9 +24,14 @@ impl Rules<'_> {
         self.columns.is_empty() || self.columns.get(taken).is_some_and(|&c| c == field as i64)
     }
 
-    /// The fields of a record that are taken. The rules are those of TensorFlow's `decode_csv_op.cc`.
-    fn fields(&self, record: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
-        let (mut all, mut at, mut number) = (Vec::new(), 0, 0);
+    /// Adds the fields of a record that are taken; returns their number. The rules are those of TensorFlow's
+    /// `decode_csv_op.cc`.
+    fn fields<'r>(
+        &self,
+        record: &'r [u8],
+        all: &mut Vec<Field<'r>>,
+    ) -> Result<usize, &'static str> {
+        let (first_of_record, mut at, mut number) = (all.len(), 0, 0);
         while let Some(&first) = record.get(at) {
             if first == b'\n' || first == b'\r' {
                 at += 1;
@@ -34,22 +41,23 @@ impl Rules<'_> {
                 true => self.quoted(record, &mut at)?,
                 false => self.plain(record, &mut at)?,
             };
-            if self.takes(all.len(), number) {
+            if self.takes(all.len() - first_of_record, number) {
                 all.push(field);
-                if all.len() == self.columns.len() {
-                    return Ok(all);
+                if all.len() - first_of_record == self.columns.len() {
+                    return Ok(self.columns.len());
                 }
             }
             number += 1;
         }
         // A delimiter at the end has an empty field behind it.
-        if record.last() == Some(&self.delimiter) && self.takes(all.len(), number) {
-            all.push(Vec::new());
+        let taken = all.len() - first_of_record;
+        if record.last() == Some(&self.delimiter) && self.takes(taken, number) {
+            all.push(Field::default());
         }
-        Ok(all)
+        Ok(all.len() - first_of_record)
     }
 
-    fn plain(&self, record: &[u8], at: &mut usize) -> Result<Vec<u8>, &'static str> {
+    fn plain<'r>(&self, record: &'r [u8], at: &mut usize) -> Result<Field<'r>, &'static str> {
         let rest = &record[*at..];
         let end = rest
             .iter()
@@ -63,10 +71,10 @@ impl Rules<'_> {
             );
         }
         *at += end + 1;
-        Ok(field.to_vec())
+        Ok(field.into())
     }
 
-    fn quoted(&self, record: &[u8], at: &mut usize) -> Result<Vec<u8>, &'static str> {
+    fn quoted<'r>(&self, record: &'r [u8], at: &mut usize) -> Result<Field<'r>, &'static str> {
         let mut field = Vec::new();
         *at += 1;
         loop {
@@ -88,21 +96,24 @@ impl Rules<'_> {
             }
         }
         *at += 2;
-        Ok(field)
+        Ok(field.into())
     }
 }
 
-/// The values of a column: of its field in each record, or the default.
+/// A field of a record; one in quotes is copied.
+type Field<'r> = Cow<'r, [u8]>;
+
+/// The values of a column: of its field in each record, or the default. A record has so many fields.
 fn column<T: Clone>(
-    records: &[Vec<Vec<u8>>],
+    (fields, width): (&[Field<'_>], usize),
     number: usize,
     rules: &Rules<'_>,
     default: Option<&T>,
     value: impl Fn(&[u8]) -> Option<T>,
     dtype: DType,
 ) -> Result<Vec<T>, KernelError> {
-    let of = |(record, fields): (usize, &Vec<Vec<u8>>)| {
-        let field = &fields[number];
+    let of = |(record, fields): (usize, &[Field<'_>])| {
+        let field = &*fields[number];
         if field.is_empty() || field == rules.missing {
             return default.cloned().ok_or_else(|| {
                 KernelError::Invalid(format!(
@@ -117,7 +128,7 @@ fn column<T: Clone>(
             ))
         })
     };
-    records.iter().enumerate().map(of).collect()
+    fields.chunks_exact(width).enumerate().map(of).collect()
 }
 
 fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
@@ -144,22 +155,19 @@ fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         columns,
     };
     let mut stop = cx.stop_check();
-    let mut records = Vec::new();
+    let mut fields = Vec::new();
     for (number, record) in cx.strings(0)?.iter().enumerate() {
         stop.tick()?;
-        let fields = rules.fields(record);
-        let fields =
-            fields.map_err(|why| KernelError::Invalid(format!("record {number}: {why}")))?;
-        if fields.len() != types.len() {
+        let count = rules.fields(record, &mut fields);
+        let count = count.map_err(|why| KernelError::Invalid(format!("record {number}: {why}")))?;
+        if count != types.len() {
             return Err(KernelError::Invalid(format!(
-                "record {number} has {} fields, and there are {} default values: give one for each field",
-                fields.len(),
+                "record {number} has {count} fields, and there are {} default values: give one for each field",
                 types.len()
             )));
         }
-        records.push(fields);
     }
-    let dims = cx.tensor(0)?.dims();
+    let (dims, fields) = (cx.tensor(0)?.dims(), (&fields[..], types.len()));
     let mut made = Vec::with_capacity(types.len());
     for (i, &dtype) in types.iter().enumerate() {
         let default = cx.tensor(1 + i)?;
@@ -169,14 +177,14 @@ fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             )));
         }
         made.push(match dtype {
-            DType::F32 => numbers::<f32>(cx, &records, i, &rules, default, dims)?,
-            DType::F64 => numbers::<f64>(cx, &records, i, &rules, default, dims)?,
-            DType::I32 => numbers::<i32>(cx, &records, i, &rules, default, dims)?,
-            DType::I64 => numbers::<i64>(cx, &records, i, &rules, default, dims)?,
+            DType::F32 => numbers::<f32>(cx, fields, i, &rules, default, dims)?,
+            DType::F64 => numbers::<f64>(cx, fields, i, &rules, default, dims)?,
+            DType::I32 => numbers::<i32>(cx, fields, i, &rules, default, dims)?,
+            DType::I64 => numbers::<i64>(cx, fields, i, &rules, default, dims)?,
             DType::String => {
                 let default = default.as_strings()?.first().map(|s| s.to_vec());
                 let all = column(
-                    &records,
+                    fields,
                     i,
                     &rules,
                     default.as_ref(),
@@ -193,7 +201,7 @@ fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 
 fn numbers<T: thalweg_tensor::Element + FromText>(
     cx: &TensorCx<'_>,
-    records: &[Vec<Vec<u8>>],
+    fields: (&[Field<'_>], usize),
     number: usize,
     rules: &Rules<'_>,
     default: &Tensor,
@@ -201,7 +209,7 @@ fn numbers<T: thalweg_tensor::Element + FromText>(
 ) -> Result<Tensor, KernelError> {
     let default = default.as_slice::<T>()?.first();
     let all = column(
-        records,
+        fields,
         number,
         rules,
         default,

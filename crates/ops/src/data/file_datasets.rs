@@ -14,7 +14,7 @@ use crate::files::record_files::{Format, Records, compression};
 
 /// The records of files, one file after the other.
 struct FileRecords {
-    names: Arc<[Box<[u8]>]>,
+    names: Tensor,
     /// Position of the first record in each file; 0 for those that it does not have.
     starts: Arc<[u64]>,
     format: Format,
@@ -33,7 +33,7 @@ impl Dataset for FileRecords {
 }
 
 struct FileRows {
-    names: Arc<[Box<[u8]>]>,
+    names: Tensor,
     starts: Arc<[u64]>,
     format: Format,
     /// The file to open next.
@@ -50,7 +50,7 @@ impl Rows for FileRows {
                 }
                 self.records = None;
             }
-            let Some(name) = self.names.get(self.next) else {
+            let Some(name) = self.names.as_strings()?.get(self.next) else {
                 return Ok(None);
             };
             let start = self.starts.get(self.next).copied().unwrap_or(0);
@@ -69,7 +69,7 @@ fn records_from(
     format: Format,
     starts: Arc<[u64]>,
 ) -> Result<Vec<Tensor>, KernelError> {
-    let names = cx.strings(0)?.into();
+    let names = cx.tensor(0)?.clone();
     let records = FileRecords {
         names,
         starts,
@@ -98,9 +98,9 @@ fn starts(cx: &TensorCx<'_>, i: usize) -> Result<Arc<[u64]>, KernelError> {
 
 /// The only string at input `i`.
 pub(super) fn string<'a>(cx: &TensorCx<'a>, i: usize) -> Result<&'a [u8], KernelError> {
-    match cx.strings(i)? {
-        [one] => Ok(one),
-        _ => Err(KernelError::Invalid(format!(
+    match cx.strings(i)?.only() {
+        Some(one) => Ok(one),
+        None => Err(KernelError::Invalid(format!(
             "input {i} must be one string"
         ))),
     }

@@ -115,7 +115,7 @@ fn from_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
                 .to_owned(),
         )
     };
-    let [text] = cx.strings(0)? else {
+    let Some(text) = cx.strings(0)?.only() else {
         return Err(wrong());
     };
     let text = std::str::from_utf8(text).map_err(|_| wrong())?;

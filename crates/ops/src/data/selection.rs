@@ -42,9 +42,9 @@ struct UniqueRows {
 /// The bytes that tell an element from others.
 fn key(row: &Row) -> Result<Box<[u8]>, KernelError> {
     match &row[..] {
-        [one] if one.dtype() == DType::String => match one.as_strings()? {
-            [string] => Ok(string.clone()),
-            _ => Err(KernelError::Invalid(
+        [one] if one.dtype() == DType::String => match one.as_strings()?.only() {
+            Some(string) => Ok(string.into()),
+            None => Err(KernelError::Invalid(
                 "elements must be scalars to be told from each other".to_owned(),
             )),
         },

@@ -66,7 +66,7 @@ pub(crate) static PARSE_TENSOR: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu_tensors(|cx| {
-        let [bytes] = cx.strings(0)? else {
+        let Some(bytes) = cx.strings(0)?.only() else {
             return Err(KernelError::Argument("one string"));
         };
         let tensor = parsed(cx, bytes)?;

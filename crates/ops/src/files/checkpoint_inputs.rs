@@ -30,9 +30,10 @@ pub(crate) fn disk(files: &Files) -> Arc<dyn Disk> {
 
 /// Prefix of a checkpoint, from input `i`.
 pub(super) fn prefix(cx: &TensorCx<'_>, i: usize) -> Result<PathBuf, KernelError> {
-    match cx.strings(i)? {
-        [name] => cx.environment().files().resolve_prefix(name),
-        names => Err(KernelError::Invalid(format!(
+    let names = cx.strings(i)?;
+    match names.only() {
+        Some(name) => cx.environment().files().resolve_prefix(name),
+        None => Err(KernelError::Invalid(format!(
             "input {i} must be one prefix, and is {} of them",
             names.len()
         ))),

@@ -100,7 +100,7 @@ pub(super) fn read(
 
 /// The text at input `i`.
 fn text(cx: &TensorCx<'_>, i: usize) -> Result<String, KernelError> {
-    let [text] = cx.strings(i)? else {
+    let Some(text) = cx.strings(i)?.only() else {
         return Err(KernelError::Invalid(format!(
             "input {i} must be one string"
         )));

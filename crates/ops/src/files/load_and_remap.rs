@@ -42,7 +42,7 @@ impl OldMatrix {
     fn open(cx: &TensorCx<'_>) -> Result<OldMatrix, KernelError> {
         let disk = disk(cx.environment().files());
         let reader = BundleReader::open_on(&*disk, &prefix(cx, 0)?).map_err(kernel_error)?;
-        let [name] = cx.strings(1)? else {
+        let Some(name) = cx.strings(1)?.only() else {
             return Err(KernelError::Invalid(
                 "old_tensor_name must be one string".to_owned(),
             ));

@@ -110,9 +110,10 @@ fn list(
 
 /// The name of a file at input 0.
 fn name<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
-    match cx.strings(0)? {
-        [name] => Ok(name),
-        names => Err(KernelError::Invalid(format!(
+    let names = cx.strings(0)?;
+    match names.only() {
+        Some(name) => Ok(name),
+        None => Err(KernelError::Invalid(format!(
             "filename must be one name, and has {}",
             names.len()
         ))),
@@ -175,7 +176,7 @@ pub(crate) static WRITE: Op = Op {
     kernels: &[cpu_tensors(|cx| {
         let files = cx.environment().files();
         let path = files.resolve(name(cx)?)?;
-        let [contents] = cx.strings(1)? else {
+        let Some(contents) = cx.strings(1)?.only() else {
             return Err(KernelError::Invalid(
                 "contents must be one string".to_owned(),
             ));

@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Tensor};
 use crate::support::shapes::{expect_scalar, scalar};
 
 fn name(cx: &TensorCx<'_>, name: impl Fn(&str) -> String) -> Result<Vec<Tensor>, KernelError> {
-    let [base] = cx.strings(0)? else {
+    let Some(base) = cx.strings(0)?.only() else {
         return Err(KernelError::Argument("one name"));
     };
     let name = name(&String::from_utf8_lossy(base));

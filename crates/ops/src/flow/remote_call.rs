@@ -9,7 +9,7 @@ use super::if_while_call::{OUTPUT, TIN, TOUT, arguments, function};
 
 /// Fails if the target is another device than the node's. The placer has put the node on a target that is constant.
 fn check_target(cx: &TensorCx<'_>) -> Result<(), KernelError> {
-    let [target] = cx.strings(0)? else {
+    let Some(target) = cx.strings(0)?.only() else {
         return Err(KernelError::Invalid(
             "target must be one string: the name of a device".to_owned(),
         ));

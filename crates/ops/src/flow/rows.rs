@@ -23,8 +23,9 @@ pub(crate) fn slice_elements(
     let end = start.checked_add(count).filter(|&end| end <= from.len());
     let end = end.ok_or(KernelError::Argument("elements"))?;
     if from.dtype() == DType::String {
-        let strings = from.as_strings()?[start..end].iter();
-        return Ok(Tensor::strings_in(dims, strings, Some(memory))?);
+        let mut all = StringTensorBuilder::new(dims, Some(memory))?;
+        all.push_all(from.as_strings()?.range(start..end))?;
+        return Ok(all.finish()?);
     }
     if from.dtype().is_handle() {
         return taken_handles(memory, from, start..end, dims);
@@ -44,9 +45,7 @@ pub(crate) fn joined(
     if dtype == DType::String {
         let mut all = StringTensorBuilder::new(dims, Some(memory))?;
         for part in parts {
-            for string in part.as_strings()? {
-                all.push(string)?;
-            }
+            all.push_all(part.as_strings()?)?;
         }
         return Ok(all.finish()?);
     }

@@ -31,11 +31,12 @@ const JPEG_ATTRS: &[AttrDef] = &[
 
 /// The only string of input 0.
 fn contents<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
-    match cx.strings(0)? {
-        [one] => Ok(one),
-        other => Err(KernelError::Invalid(format!(
+    let all = cx.strings(0)?;
+    match all.only() {
+        Some(one) => Ok(one),
+        None => Err(KernelError::Invalid(format!(
             "the contents are a scalar, the bytes of one file, and not {} strings",
-            other.len()
+            all.len()
         ))),
     }
 }

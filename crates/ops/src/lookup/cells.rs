@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_device::{KernelError, StopCheck, TensorCx};
-use thalweg_tensor::{DType, Memory, Reservation, Tensor, dispatch};
+use thalweg_tensor::{DType, Memory, Reservation, Strings, Tensor, dispatch};
 
 /// Bytes of a string beside its own: its place in the column, and the allocator's.
 const STRING_BYTES: usize = size_of::<Box<[u8]>>() + 16;
@@ -29,7 +29,7 @@ impl std::fmt::Display for Key<'_> {
 pub(super) enum Keys<'a> {
     I32(&'a [i32]),
     I64(&'a [i64]),
-    Strings(&'a [Box<[u8]>]),
+    Strings(StringCells<'a>),
 }
 
 impl<'a> Keys<'a> {
@@ -38,7 +38,7 @@ impl<'a> Keys<'a> {
         match self {
             Keys::I32(all) => Key::Int(all[i].into()),
             Keys::I64(all) => Key::Int(all[i]),
-            Keys::Strings(all) => Key::String(&all[i]),
+            Keys::Strings(all) => Key::String(all.at(i)),
         }
     }
 
@@ -55,14 +55,42 @@ impl<'a> Keys<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum Cells<'a> {
     Plain(&'a Tensor),
-    Strings(&'a [Box<[u8]>]),
+    Strings(StringCells<'a>),
+}
+
+/// Strings of a tensor or of a column.
+#[derive(Clone, Copy)]
+pub(super) enum StringCells<'a> {
+    Tensor(Strings<'a>),
+    Column(&'a [Box<[u8]>]),
+}
+
+impl<'a> StringCells<'a> {
+    fn at(self, i: usize) -> &'a [u8] {
+        match self {
+            StringCells::Tensor(all) => all.range(i..i + 1).bytes(),
+            StringCells::Column(all) => &all[i],
+        }
+    }
+
+    fn len(self) -> usize {
+        match self {
+            StringCells::Tensor(all) => all.len(),
+            StringCells::Column(all) => all.len(),
+        }
+    }
+
+    /// The strings of a row of so many.
+    fn row(self, row: usize, width: usize) -> impl Iterator<Item = &'a [u8]> {
+        (row * width..(row + 1) * width).map(move |i| self.at(i))
+    }
 }
 
 impl<'a> Cells<'a> {
     /// The elements of a tensor of plain elements or of strings.
     pub(super) fn of(tensor: &'a Tensor) -> Result<Cells<'a>, KernelError> {
         Ok(match tensor.dtype() {
-            DType::String => Cells::Strings(tensor.as_strings()?),
+            DType::String => Cells::Strings(StringCells::Tensor(tensor.as_strings()?)),
             _ => Cells::Plain(tensor),
         })
     }
@@ -161,7 +189,7 @@ impl Column {
     pub(super) fn cells(&self) -> Cells<'_> {
         match &self.elements {
             Elements::Plain(tensor) => Cells::Plain(tensor),
-            Elements::Strings { all, .. } => Cells::Strings(all),
+            Elements::Strings { all, .. } => Cells::Strings(StringCells::Column(all)),
         }
     }
 
@@ -182,13 +210,13 @@ impl Column {
                 }, else Err(KernelError::DType(self.dtype)))
             }
             (Elements::Strings { all, held }, Cells::Strings(from)) => {
-                let from = &from[from_row..][..self.width];
+                let from = from.row(row, self.width);
                 for (to, from) in all[to..][..self.width].iter_mut().zip(from) {
                     if !held.grow(from.len()) {
                         return Err(KernelError::Memory { bytes: from.len() });
                     }
                     held.shrink(to.len());
-                    *to = from.clone();
+                    *to = from.into();
                 }
                 Ok(())
             }
@@ -212,7 +240,7 @@ impl Column {
                 }, else Err(KernelError::DType(self.dtype)))
             }
             (Cells::Strings(own), Cells::Strings(from)) => {
-                Ok(own[to..][..self.width] == from[from_row..][..self.width])
+                Ok(own.row(at, self.width).eq(from.row(row, self.width)))
             }
             _ => Err(KernelError::DType(self.dtype)),
         }
@@ -247,8 +275,8 @@ impl Column {
                 let mut taken = cx.string_tensor(dims)?;
                 for source in sources {
                     let from = match source? {
-                        Source::Row(row) => &rows[row * width..][..width],
-                        Source::Default(row) => &default[row * width..][..width],
+                        Source::Row(row) => rows.row(row, width),
+                        Source::Default(row) => default.row(row, width),
                     };
                     for string in from {
                         taken.push(string)?;

@@ -72,7 +72,7 @@ impl<'a> TextEntries<'a> {
         columns: [(i64, DType); 2],
         vocab_size: i64,
     ) -> Result<TextEntries<'a>, KernelError> {
-        let [file] = cx.strings(input)? else {
+        let Some(file) = cx.strings(input)?.only() else {
             return Err(KernelError::Invalid(
                 "filename should be a single string".to_owned(),
             ));

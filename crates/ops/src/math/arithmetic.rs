@@ -59,10 +59,7 @@ const NUMBERS_OR_STRING: &[DType] = &DType::joined::<15>(DType::ALL_NUMBERS, &[D
 
 /// Each string of the first input, followed by the one of the second.
 fn join_strings(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    let (x, y) = (cx.tensor(0)?.shape(), cx.tensor(1)?.shape());
-    let dims = x.broadcast(&y).and_then(|s| s.to_dims());
-    let dims = dims.ok_or(KernelError::Argument("shapes that go together"))?;
-    let [of_x, of_y] = [x, y].map(|shape| BroadcastIndex::new(&shape, &dims));
+    let (dims, [of_x, of_y]) = BroadcastIndex::of_inputs(cx, [0, 1])?;
     let (x, y) = (cx.strings(0)?, cx.strings(1)?);
     let mut joined = cx.string_tensor(&dims)?;
     let mut stop = cx.stop_check();
@@ -71,7 +68,6 @@ fn join_strings(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         let (Some(x), Some(y)) = (x.get(of_x.index(i)), y.get(of_y.index(i))) else {
             return Err(KernelError::Argument("an element"));
         };
-        joined.reserve(x.len().saturating_add(y.len()))?;
         joined.extend(x)?;
         joined.extend(y)?;
         joined.end();

@@ -9,8 +9,8 @@ use thalweg_tensor::DType;
 use super::broadcast::sum_to;
 use super::define::{FLOAT, binary_op, unary_op};
 use super::inlined::{I0e, I0eSingle, I1e, I1eSingle};
-use super::scalar_functions::{by_precision, per_element_in_f64_2};
-use thalweg_cpu::special::{igamma, igamma_slope, igammac};
+use super::scalar_functions::{by_precision, per_element_2_by_precision, per_element_in_f64_2};
+use thalweg_cpu::special::{igamma, igamma_single, igamma_slope, igammac, igammac_single};
 
 /// Modified Bessel function of order 0, exponentially scaled.
 pub(crate) static BESSEL_I0E: Op = Op {
@@ -85,7 +85,9 @@ pub(crate) static IGAMMA: Op = Op {
             Gradient::Rule(|g| incomplete_gamma_gradients(g, 1.0)),
         )
     },
-    kernels: &[cpu(|p| per_element_in_f64_2(p, igamma)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[
+        cpu(|p| per_element_2_by_precision(p, igamma, igamma_single)).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// Upper incomplete gamma function.
@@ -99,7 +101,9 @@ pub(crate) static IGAMMAC: Op = Op {
             Gradient::Rule(|g| incomplete_gamma_gradients(g, -1.0)),
         )
     },
-    kernels: &[cpu(|p| per_element_in_f64_2(p, igammac)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[
+        cpu(|p| per_element_2_by_precision(p, igammac, igammac_single)).in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// Derivative of the lower incomplete gamma function with respect to a.

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::parallel::for_chunks;
-use thalweg_cpu::special::betainc;
+use thalweg_cpu::special::{betainc, betainc_single};
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef};
@@ -37,6 +37,10 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 fn prepare<T: Number>(p: &Prepare<'_>) -> Prepared {
     let n = p.outputs[0].elements();
     let each = [0, 1, 2].map(|i| !p.dims(i).is_empty());
+    let of = match T::DTYPE {
+        DType::F64 => betainc,
+        _ => betainc_single,
+    };
     let prepared = Prepared::new(n, move |cx| {
         let inputs = [cx.input::<T>(0)?, cx.input::<T>(1)?, cx.input::<T>(2)?];
         for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, part| {
@@ -45,7 +49,7 @@ fn prepare<T: Number>(p: &Prepare<'_>) -> Prepared {
                     let i = if each[input] { task * CHUNK + i } else { 0 };
                     inputs[input][i].to_f64()
                 };
-                *out = T::from_f64(betainc(at(0), at(1), at(2)));
+                *out = T::from_f64(of(at(0), at(1), at(2)));
             }
         });
         Ok(())

@@ -14,12 +14,12 @@ const INTS: &[AttrDef] = &[type_attr("T", DType::INTS)];
 /// Kernel of a function of two integers.
 macro_rules! kernel {
     ($f:expr) => {
-        kernel!(BITS, |p| $f)
+        kernel!(BITS, T, |p| $f)
     };
-    ($list:ident, |$p:ident| $f:expr) => {{
+    ($list:ident, $T:ident, |$p:ident| $f:expr) => {{
         const KERNELS: &[Kernel] = &[
             cpu(|$p| {
-            computed!($p.dtype(0), $list, T => Ok(binary::<T>($p, $f)), else
+            computed!($p.dtype(0), $list, $T => Ok(binary::<$T>($p, $f)), else
                     Err(KernelError::DType($p.dtype(0))))
             })
             .in_place(&[(0, 0), (1, 0)]),
@@ -27,6 +27,16 @@ macro_rules! kernel {
         ];
         KERNELS
     }};
+}
+
+/// Kernel of a shift of x by y bits, which are clamped to a valid shift: between 0 and the last bit of the dtype.
+macro_rules! shift {
+    ($shift:tt) => {
+        kernel!(INTS, T, |p| {
+            let last = p.dtype(0).size() as T * 8 - 1;
+            move |x: T, y: T| x $shift y.clamp(0, last)
+        })
+    };
 }
 
 /// Bits that are set in both.
@@ -70,7 +80,7 @@ pub(crate) static LEFT_SHIFT: Op = Op {
         INTS,
         Gradient::None,
     ),
-    kernels: kernel!(INTS, |p| shift(p.dtype(0), |x, by| x << by)),
+    kernels: shift!(<<),
 };
 
 /// Bits shifted right.
@@ -81,17 +91,8 @@ pub(crate) static RIGHT_SHIFT: Op = Op {
         INTS,
         Gradient::None,
     ),
-    kernels: kernel!(INTS, |p| shift(p.dtype(0), |x, by| x >> by)),
+    kernels: shift!(>>),
 };
-
-/// Kernel of `by(x, y)`, with y clamped to a valid shift: between 0 and the last bit of `dtype`.
-fn shift<T: Copy + Into<i128> + 'static>(
-    dtype: DType,
-    by: fn(T, u32) -> T,
-) -> impl Fn(T, T) -> T + Copy + Send + Sync + 'static {
-    let last = dtype.size() as i128 * 8 - 1;
-    move |x, y| by(x, y.into().clamp(0, last) as u32)
-}
 
 /// All bits inverted.
 pub(crate) static INVERT: Op = Op {

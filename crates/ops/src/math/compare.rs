@@ -1,13 +1,13 @@
 //! Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, LogicalAnd, LogicalOr, LogicalNot.
 
-use thalweg_device::{KernelError, Op, cpu, gpu};
+use thalweg_device::{KernelError, Op, TensorCx, cpu, cpu_tensors, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr};
-use thalweg_tensor::DType;
+use thalweg_tensor::{DType, Tensor};
 
 use super::define::NUMBER;
+use crate::support::broadcast_index::BroadcastIndex;
 use crate::support::elementwise::{binary, binary_to, computed, unary};
-use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shapes;
 
 const fn comparison(name: &'static str, summary: &'static str) -> OpDef {
@@ -44,6 +44,24 @@ const EQUALITY_DTYPES: &[DType] = &{
     all
 };
 
+const STRINGS: &[(&str, &[DType])] = &[("T", &[DType::String])];
+
+/// Compares strings, with broadcasting.
+fn compare_strings(
+    cx: &TensorCx<'_>,
+    compare: impl Fn(Option<&[u8]>, Option<&[u8]>) -> bool,
+) -> Result<Vec<Tensor>, KernelError> {
+    let (dims, [of_x, of_y]) = BroadcastIndex::of_inputs(cx, [0, 1])?;
+    let (x, y) = (cx.strings(0)?, cx.strings(1)?);
+    let mut compared = cx.zeros(DType::Bool, &dims)?;
+    let mut stop = cx.stop_check();
+    for (i, to) in compared.as_mut_slice::<bool>()?.iter_mut().enumerate() {
+        stop.tick()?;
+        *to = compare(x.get(of_x.index(i)), y.get(of_y.index(i)));
+    }
+    Ok(vec![compared])
+}
+
 /// `x == y`.
 pub(crate) static EQUAL: Op = Op {
     def: OpDef {
@@ -56,7 +74,11 @@ pub(crate) static EQUAL: Op = Op {
             "True if two elements are equal, with broadcasting.",
         )
     },
-    kernels: comparison_kernel!(COMPUTED, ==, numbered_kernel!(EQUAL, "T")),
+    kernels: comparison_kernel!(
+        COMPUTED,
+        ==,
+        cpu_tensors(|cx| compare_strings(cx, |x, y| x == y)).only(STRINGS)
+    ),
 };
 
 /// `x != y`.
@@ -71,7 +93,11 @@ pub(crate) static NOT_EQUAL: Op = Op {
             "True if two elements differ, with broadcasting.",
         )
     },
-    kernels: comparison_kernel!(COMPUTED, !=, numbered_kernel!(NOT_EQUAL, "T")),
+    kernels: comparison_kernel!(
+        COMPUTED,
+        !=,
+        cpu_tensors(|cx| compare_strings(cx, |x, y| x != y)).only(STRINGS)
+    ),
 };
 
 /// `x < y`.

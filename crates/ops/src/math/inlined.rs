@@ -35,4 +35,6 @@ inlined! {
     I0eSingle = special::i0e_single;
     I1e = special::i1e;
     I1eSingle = special::i1e_single;
+    Ndtri = special::ndtri;
+    Erfinv = special::erfinv;
 }

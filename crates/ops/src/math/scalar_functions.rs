@@ -123,3 +123,15 @@ pub(crate) fn per_element_in_f64_2(
     };
     Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL_COST))
 }
+
+/// As [`per_element_in_f64_2`], with a function of fewer terms for the floats of less precision than `f64`.
+pub(super) fn per_element_2_by_precision(
+    p: &Prepare<'_>,
+    f: fn(f64, f64) -> f64,
+    single: fn(f64, f64) -> f64,
+) -> Result<Prepared, KernelError> {
+    match p.dtype(0) {
+        DType::F64 => per_element_in_f64_2(p, f),
+        _ => per_element_in_f64_2(p, single),
+    }
+}

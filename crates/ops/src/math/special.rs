@@ -1,6 +1,6 @@
 //! Erf, Erfc, Erfinv, Ndtri, Lgamma, Digamma, Polygamma, Zeta.
 
-use std::f64::consts::{FRAC_1_SQRT_2, PI};
+use std::f64::consts::PI;
 
 use smallvec::smallvec;
 use thalweg_device::{Op, cpu, gpu};
@@ -10,12 +10,12 @@ use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{FLOAT, binary_op, unary_op};
-use super::inlined::{Erf, Erfc, ErfcForSingle};
+use super::inlined::{Erf, Erfc, ErfcForSingle, Erfinv, Ndtri};
 use super::scalar_functions::{
     per_element_in_f64, per_element_in_f64_2, straight_line, straight_line_single,
 };
 use thalweg_cpu::number::single;
-use thalweg_cpu::special::{digamma, ndtri, polygamma, zeta};
+use thalweg_cpu::special::{digamma, polygamma, zeta};
 
 /// `grad * factor * exp(sign * x^2)`.
 fn gaussian_gradient<'g>(g: &GradCx<'_, 'g>, x: Output<'g>, factor: f64, sign: f64) -> Output<'g> {
@@ -84,18 +84,8 @@ pub(crate) static ERFINV: Op = Op {
             ))]
         }),
     ),
-    kernels: &[cpu(|p| per_element_in_f64(p, erfinv)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| straight_line(p, Erfinv)).in_place(&[(0, 0)])],
 };
-
-/// The quantile of a normal distribution, whose probability has few digits of a small `x`: a step of Newton's method
-/// restores them.
-fn erfinv(x: f64) -> f64 {
-    let near = ndtri(0.5 * x + 0.5) * FRAC_1_SQRT_2;
-    match x.abs() < 0.5 {
-        true => near - (libm::erf(near) - x) * (near * near).exp() / TWO_BY_ROOT_PI,
-        false => near,
-    }
-}
 
 /// Quantile of the standard normal distribution.
 pub(crate) static NDTRI: Op = Op {
@@ -112,7 +102,7 @@ pub(crate) static NDTRI: Op = Op {
             ))]
         }),
     ),
-    kernels: &[cpu(|p| per_element_in_f64(p, ndtri)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| straight_line(p, Ndtri)).in_place(&[(0, 0)])],
 };
 
 /// Logarithm of the gamma function's absolute value.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::sync::Unpoisoned;
-use thalweg_tensor::{DType, Reservation, Shape, Tensor};
+use thalweg_tensor::{DType, Reservation, Shape, Strings, Tensor};
 
 use super::blocking_queue::BlockingQueue;
 use super::elements::{QueueElement, QueueSettings};
@@ -79,7 +79,7 @@ impl Barrier {
     pub(super) fn insert(
         &self,
         cx: &TensorCx<'_>,
-        keys: &[Box<[u8]>],
+        keys: Strings<'_>,
         component: usize,
         values: &Tensor,
     ) -> Result<(), KernelError> {

@@ -127,7 +127,7 @@ pub(crate) static PRINT_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu_tensors(|cx| {
-        let [text] = cx.strings(0)? else {
+        let Some(text) = cx.strings(0)?.only() else {
             return Err(KernelError::Argument("one string"));
         };
         let end = cx.attrs().str("end");

@@ -26,9 +26,9 @@ fn output(summary: Message) -> Result<Vec<Tensor>, KernelError> {
 }
 
 pub(super) fn tag<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
-    match cx.strings(0)? {
-        [one] => Ok(one),
-        _ => Err(KernelError::Argument("one tag")),
+    match cx.strings(0)?.only() {
+        Some(one) => Ok(one),
+        None => Err(KernelError::Argument("one tag")),
     }
 }
 
@@ -280,7 +280,7 @@ pub(crate) static TENSOR_SUMMARY_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu_tensors(|cx| {
-        let [metadata] = cx.strings(2)? else {
+        let Some(metadata) = cx.strings(2)?.only() else {
             return Err(KernelError::Argument("one string"));
         };
         let value = Message::default().bytes(TAG, tag(cx)?);

@@ -107,7 +107,7 @@ impl<'a> Wav<'a> {
 }
 
 fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    let [file] = cx.strings(0)? else {
+    let Some(file) = cx.strings(0)?.only() else {
         return Err(bad("contents must be one string".to_owned()));
     };
     let sound = Wav::of(file)?;

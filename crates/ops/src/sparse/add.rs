@@ -40,21 +40,18 @@ fn union(
             a.shape[axis], b.shape[axis]
         )));
     }
-    a.check_inside(cx)?;
-    b.check_inside(cx)?;
+    let (a, b) = (a.places(cx)?, b.places(cx)?);
     let most = a.len().saturating_add(b.len());
     let mut all = AccountedVec::filled(most, [None; 2], cx.memory())?;
     let (mut i, mut j, mut count, mut stop) = (0, 0, 0, cx.stop_check());
     while i < a.len() || j < b.len() {
         stop.tick()?;
-        let order = match (i < a.len(), j < b.len()) {
-            (true, true) => a.index(i).cmp(b.index(j)),
-            (true, false) => Ordering::Less,
-            (false, _) => Ordering::Greater,
-        };
-        all[count] = [order.is_le().then_some(i), order.is_ge().then_some(j)];
-        i += usize::from(order.is_le());
-        j += usize::from(order.is_ge());
+        // No place is as large.
+        let [x, y] = [a.get(i), b.get(j)].map(|place| place.copied().unwrap_or(i64::MAX));
+        let (of_a, of_b) = (x <= y, y <= x);
+        all[count] = [of_a.then_some(i), of_b.then_some(j)];
+        i += usize::from(of_a);
+        j += usize::from(of_b);
         count += 1;
     }
     all.truncate(count);

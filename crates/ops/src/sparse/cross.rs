@@ -432,11 +432,9 @@ pub(crate) static CROSS_V2: Op = Op {
         ..COMMON
     },
     kernels: &[cpu_tensors(|cx| {
-        match (
-            cx.strings(cx.inputs() - 1)?,
-            cx.tensor(cx.inputs() - 1)?.dims(),
-        ) {
-            ([separator], []) => joined(cx, separator),
+        let separators = cx.strings(cx.inputs() - 1)?;
+        match (separators.only(), cx.tensor(cx.inputs() - 1)?.dims()) {
+            (Some(separator), []) => joined(cx, separator),
             _ => Err(invalid("Input separator should be a scalar.")),
         }
     })],

@@ -19,14 +19,20 @@ const PLACES: Arg = arg_of("reverse_index_map", DType::I64);
 
 /// Rows with an entry each: those of the input, and one in each empty row.
 struct FilledRows {
-    /// The input's entry behind each entry of the result; one past the last for the default value.
-    sources: AccountedVec<usize>,
-    /// The row of each entry of the result.
-    rows: AccountedVec<usize>,
+    /// The entries; `None` where they are those of the input: no row is empty, and their rows ascend.
+    entries: Option<Entries>,
     /// `true` for each row that was empty.
     empty: Tensor,
     /// For each entry of the input its number in the result.
     places: Tensor,
+}
+
+/// The entries of a result.
+struct Entries {
+    /// The input's entry behind each; one past the last for the default value.
+    sources: AccountedVec<usize>,
+    /// The row of each.
+    rows: AccountedVec<usize>,
 }
 
 /// Distributes entries, given their rows, over `count` rows.
@@ -44,10 +50,12 @@ fn fill(
         )));
     }
     let mut next = AccountedVec::filled(rows, 0usize, cx.memory())?;
-    let mut stop = cx.stop_check();
+    let (mut ascend, mut last, mut stop) = (true, 0, cx.stop_check());
     for entry in 0..entries {
         stop.tick()?;
         let row = row_of(entry);
+        ascend &= last <= row;
+        last = row;
         let found = usize::try_from(row).ok().and_then(|row| next.get_mut(row));
         *found.ok_or_else(|| {
             invalid(format!("indices({entry}, 0) is invalid: {row} >= {rows}"))
@@ -61,13 +69,24 @@ fn fill(
         total += (*next).max(1);
         *next = start;
     }
+    let mut places = cx.zeros(DType::I64, &[entries])?;
+    let all_places = places.as_mut_slice::<i64>()?.iter_mut();
+    if ascend && total == entries {
+        all_places
+            .zip(0..)
+            .for_each(|(place, entry)| *place = entry);
+        return Ok(FilledRows {
+            entries: None,
+            empty,
+            places,
+        });
+    }
     let mut sources = AccountedVec::filled(total, entries, cx.memory())?;
     let mut row_numbers = AccountedVec::filled(total, 0, cx.memory())?;
     for (row, &start) in next.iter().enumerate() {
         row_numbers[start] = row;
     }
-    let mut places = cx.zeros(DType::I64, &[entries])?;
-    for (entry, place) in places.as_mut_slice::<i64>()?.iter_mut().enumerate() {
+    for (entry, place) in all_places.enumerate() {
         let row = row_of(entry) as usize;
         let at = next[row];
         next[row] += 1;
@@ -75,8 +94,10 @@ fn fill(
         *place = at as i64;
     }
     Ok(FilledRows {
-        sources,
-        rows: row_numbers,
+        entries: Some(Entries {
+            sources,
+            rows: row_numbers,
+        }),
         empty,
         places,
     })
@@ -97,9 +118,12 @@ impl FilledRows {
                 default.shape()
             )));
         }
+        let Some(Entries { sources, .. }) = &self.entries else {
+            return Ok(values.clone());
+        };
         let all = [values.clone(), default.clone()];
         let all = joined(cx.memory(), values.dtype(), &all, &[values.len() + 1])?;
-        take_slices(cx, &all, &self.sources, 1, &[self.sources.len()])
+        take_slices(cx, &all, sources, 1, &[sources.len()])
     }
 }
 
@@ -141,12 +165,15 @@ pub(crate) static SPARSE: Op = Op {
             return Err(invalid("Dense shape cannot be empty."));
         };
         let filled = fill(cx, sparse.len(), |entry| sparse.index(entry)[0], count)?;
-        let indices = index_tensor(cx, sparse.rank(), filled.rows.len(), |i, to| {
-            match filled.sources[i] {
-                added if added == sparse.len() => to[0] = filled.rows[i] as i64,
-                entry => to.copy_from_slice(sparse.index(entry)),
+        let indices = match &filled.entries {
+            None => cx.value(0)?,
+            Some(Entries { sources, rows }) => {
+                index_tensor(cx, sparse.rank(), rows.len(), |i, to| match sources[i] {
+                    added if added == sparse.len() => to[0] = rows[i] as i64,
+                    entry => to.copy_from_slice(sparse.index(entry)),
+                })?
             }
-        })?;
+        };
         let values = filled.values(cx, sparse.values, 3)?;
         Ok(vec![indices, values, filled.empty, filled.places])
     })],
@@ -196,10 +223,15 @@ pub(crate) static RAGGED: Op = Op {
             )));
         }
         let filled = fill(cx, ids.len(), |entry| ids[entry], cx.int(2)?)?;
-        let mut rows = cx.zeros(DType::I64, &[filled.rows.len()])?;
-        let to = rows.as_mut_slice::<i64>()?.iter_mut();
-        to.zip(filled.rows.iter())
-            .for_each(|(to, &row)| *to = row as i64);
+        let rows = match &filled.entries {
+            None => cx.value(0)?,
+            Some(Entries { rows, .. }) => {
+                let mut numbers = cx.zeros(DType::I64, &[rows.len()])?;
+                let to = numbers.as_mut_slice::<i64>()?.iter_mut();
+                to.zip(rows.iter()).for_each(|(to, &row)| *to = row as i64);
+                numbers
+            }
+        };
         let values = filled.values(cx, values, 3)?;
         Ok(vec![rows, values, filled.empty, filled.places])
     })],

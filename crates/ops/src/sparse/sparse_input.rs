@@ -195,6 +195,29 @@ impl<'a> SparseInput<'a> {
         Ok(())
     }
 
+    /// The place of each entry in a dense tensor, row by row: it orders entries as their indices do. Fails as
+    /// [`SparseInput::check_inside`].
+    pub(super) fn places(&self, cx: &TensorCx<'_>) -> Result<AccountedVec<i64>, KernelError> {
+        self.check_inside(cx)?;
+        let strides = strides(&self.shape);
+        let mut places = AccountedVec::filled(self.len(), 0, cx.memory())?;
+        match (strides[..].first_chunk::<2>(), self.rank()) {
+            (Some([outer, inner]), 2) => {
+                let indices = self.indices.as_chunks::<2>().0;
+                for (place, [row, column]) in places.iter_mut().zip(indices) {
+                    *place = row * outer + column * inner;
+                }
+            }
+            _ => {
+                for (entry, place) in places.iter_mut().enumerate() {
+                    let steps = self.index(entry).iter().zip(&strides);
+                    *place = steps.map(|(i, stride)| i * stride).sum();
+                }
+            }
+        }
+        Ok(places)
+    }
+
     /// `true` if indices ascend; equal ones may follow each other.
     pub(super) fn is_sorted(&self) -> bool {
         (1..self.len()).all(|entry| self.index(entry - 1) <= self.index(entry))

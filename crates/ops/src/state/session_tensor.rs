@@ -106,9 +106,9 @@ fn keep(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 
 /// Handle in input 0.
 fn handle<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
-    match cx.strings(0)? {
-        [handle] => Ok(handle),
-        _ => Err(KernelError::Invalid(
+    match cx.strings(0)?.only() {
+        Some(handle) => Ok(handle),
+        None => Err(KernelError::Invalid(
             "the handle must be one string".to_owned(),
         )),
     }

@@ -27,15 +27,12 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 fn fingerprints(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let data = cx.tensor(0)?;
-    match cx.strings(1)? {
-        [method] if &**method == b"farmhash64" => {}
-        other => {
-            let shown = other.first().map(|m| m.escape_ascii().to_string());
-            return Err(KernelError::Invalid(format!(
-                "Unsupported fingerprint method: '{}'. Only 'farmhash64' is supported",
-                shown.unwrap_or_default()
-            )));
-        }
+    let method = cx.strings(1)?;
+    if method.only() != Some(b"farmhash64") {
+        return Err(KernelError::Invalid(format!(
+            "Unsupported fingerprint method: '{}'. Only 'farmhash64' is supported",
+            method.first().unwrap_or_default().escape_ascii()
+        )));
     }
     let rows = data.dims().first().copied().unwrap_or(0);
     let mut all = cx.zeros(DType::U8, &[rows, BYTES])?;
@@ -59,7 +56,7 @@ fn fingerprints(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let size = strings.len() / rows;
     for (i, to) in out.iter_mut().enumerate() {
         let mut row = Vec::with_capacity(size * BYTES);
-        for string in &strings[i * size..][..size] {
+        for string in strings.range(i * size..(i + 1) * size) {
             stop.tick()?;
             row.extend_from_slice(&of(string));
         }

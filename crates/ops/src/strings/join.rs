@@ -150,7 +150,7 @@ fn reduce(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             let (o, i) = (place / inner, place % inner);
             let along = (0..len).filter_map(|at| from.get((o * len + at) * inner + i));
             parts.clear();
-            parts.extend(along.map(|s| &**s));
+            parts.extend(along);
             append_joined(&mut joined, &parts, separator)?;
         }
         strings = joined.finish()?;

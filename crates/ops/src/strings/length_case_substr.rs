@@ -144,21 +144,15 @@ fn substring(s: &[u8], pos: i64, len: i64, chars: bool) -> Option<&[u8]> {
 
 fn substr(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (input, pos, len) = (cx.strings(0)?, cx.ints(1)?, cx.ints(2)?);
-    let (own, given) = (cx.tensor(0)?.shape(), cx.tensor(1)?.shape());
-    let dims = own.broadcast(&given).and_then(|s| s.to_dims());
-    let dims = dims.ok_or(KernelError::Argument("shapes that go together"))?;
-    let (at, from) = (
-        BroadcastIndex::new(&own, &dims),
-        BroadcastIndex::new(&given, &dims),
-    );
+    let (dims, [at, from]) = BroadcastIndex::of_inputs(cx, [0, 1])?;
     let count = thalweg_tensor::shape::elements(&dims);
+    let chars = cx.attrs().str("unit") == "UTF8_CHAR";
     let mut parts = cx.string_tensor(&dims)?;
     for i in 0..count {
         let (s, p) = (at.index(i), from.index(i));
         let (Some(s), Some(&pos), Some(&len)) = (input.get(s), pos.get(p), len.get(p)) else {
             return Err(KernelError::Argument("an element"));
         };
-        let chars = cx.attrs().str("unit") == "UTF8_CHAR";
         let part = substring(s, pos, len, chars).ok_or_else(|| KernelError::Element {
             input: 1,
             element: p,

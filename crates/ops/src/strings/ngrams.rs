@@ -3,7 +3,7 @@
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg, arg_of, attr, type_attr_or};
 use thalweg_graph::{AttrKind, OpDef};
-use thalweg_tensor::{DType, Shape, StringTensorBuilder, Tensor};
+use thalweg_tensor::{DType, Shape, StringTensorBuilder, Strings, Tensor};
 
 use super::ragged_rows::ragged_rows;
 use crate::support::shape_inputs::invalid_value;
@@ -89,7 +89,7 @@ impl NGrams<'_> {
     /// Appends n-gram `number` of `count`.
     fn write(
         &self,
-        row: &[Box<[u8]>],
+        row: Strings<'_>,
         (width, count): (i64, i64),
         number: i64,
         to: &mut StringTensorBuilder,
@@ -108,7 +108,7 @@ impl NGrams<'_> {
             .take(strings as usize);
         let padding = |pad, count: i64| std::iter::repeat_n(pad, count as usize);
         let all = padding(self.left, left)
-            .chain(own.map(|s| &s[..]))
+            .chain(own)
             .chain(padding(self.right, right));
         for (i, part) in all.enumerate() {
             if i > 0 {
@@ -144,7 +144,7 @@ fn n_grams(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let mut strings = cx.string_tensor(&[count])?;
     let mut stop = cx.stop_check();
     for row in rows {
-        let row = &data[row];
+        let row = data.range(row);
         for (width, count) in n_grams.of_row(row.len() as i64) {
             for number in 0..count {
                 stop.tick()?;

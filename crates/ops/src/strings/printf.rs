@@ -74,6 +74,9 @@ pub(super) struct FieldFormat {
 impl FieldFormat {
     /// Pads a formatted number.
     pub(super) fn number(self, text: String) -> String {
+        if self.width == 0 && self.flag.is_none() {
+            return text;
+        }
         let signed = text.starts_with('-');
         let text = match self.flag {
             Some('+') if !signed => format!("+{text}"),

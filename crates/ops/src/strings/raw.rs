@@ -27,7 +27,7 @@ fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             tensorflow_name(dtype)
         )));
     }
-    let mut all = strings.concat();
+    let mut all = strings.bytes().to_vec();
     if cfg!(target_endian = "little") != cx.attrs().bool("little_endian") {
         let part = match dtype.is_complex() {
             true => size / 2,

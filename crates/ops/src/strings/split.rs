@@ -66,9 +66,9 @@ fn sparse_pieces<'a>(
 }
 
 fn separator<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
-    match cx.strings(1)? {
-        [one] => Ok(one),
-        _ => Err(KernelError::Argument("one separator")),
+    match cx.strings(1)?.only() {
+        Some(one) => Ok(one),
+        None => Err(KernelError::Argument("one separator")),
     }
 }
 
@@ -108,8 +108,12 @@ fn split_at_separator<'a>(
     take: TakePiece<'a, '_>,
 ) -> Result<(), KernelError> {
     let mut count = 0;
+    let find = |s: &[u8]| match separator {
+        [one] => s.iter().position(|byte| byte == one),
+        _ => s.windows(separator.len()).position(|w| w == separator),
+    };
     while count < max_splits
-        && let Some(i) = s.windows(separator.len()).position(|w| w == separator)
+        && let Some(i) = find(s)
     {
         take(&s[..i])?;
         count += 1;

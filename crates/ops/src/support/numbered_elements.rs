@@ -1,19 +1,17 @@
-//! Kernels on elements that are no numbers, of ops that only copy or compare elements: each distinct string, and each
-//! handle, is replaced by a number.
+//! Kernels on elements that are no numbers, of ops that only copy elements: each string and each handle is replaced by a
+//! number.
 
 use thalweg_device::{Argument, KernelError, Op, TensorCx, evaluate_for};
 use thalweg_graph::Attr;
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::{DType, Strings, Tensor};
 
-use super::accounted_map::AccountedMap;
-use super::tensors::{AccountedVec, unwritten};
+use super::tensors::unwritten;
 
 /// The dtypes whose elements are no numbers.
 pub(crate) const OPAQUE: &[DType] = &[DType::String, DType::Resource, DType::Variant];
 
-/// The kernel of op `$op` for elements that are no numbers; `$attr` is the attribute with their dtype. The op must only copy elements
-/// or compare them for equality: its kernel of integers runs on numbers that are equal for equal strings. Where that
-/// leaves zeros, strings are empty, and handles an error.
+/// The kernel of op `$op` for elements that are no numbers; `$attr` is the attribute with their dtype. The op must only copy
+/// elements: its kernel of integers runs on their numbers. Where that leaves zeros, strings are empty, and handles an error.
 macro_rules! numbered_kernel {
     ($op:ident, $attr:literal) => {
         thalweg_device::cpu_tensors(|cx| $crate::support::numbered_elements::run(cx, &$op))
@@ -32,85 +30,91 @@ pub(crate) enum Gaps {
     Nothing,
 }
 
-/// The elements that numbers stand for.
-struct Known<'a> {
-    /// 0 is the empty string.
-    strings: AccountedVec<&'a [u8]>,
-    numbers: AccountedMap<&'a [u8], i64>,
-    /// Tensors of handles, and for each handle its tensor and its place there; 0 is none.
-    tensors: Vec<Tensor>,
-    handles: AccountedVec<(usize, usize)>,
+/// The elements that numbers stand for: those of all inputs, one after the other, from 1 on. 0 is the empty string, and no
+/// handle.
+#[derive(Default)]
+struct Known {
+    /// The number of the first element of each input, and the input.
+    inputs: Vec<(usize, Tensor)>,
+    /// How many elements they have.
+    count: usize,
 }
 
-impl<'a> Known<'a> {
+impl Known {
     /// The numbers of a tensor's elements; a tensor of numbers as it is.
-    fn numbered(&mut self, cx: &TensorCx<'a>, i: usize) -> Result<Tensor, KernelError> {
+    fn numbered(&mut self, cx: &TensorCx<'_>, i: usize) -> Result<Tensor, KernelError> {
         let tensor = cx.value(i)?;
-        let numbers = match tensor.dtype() {
-            DType::String => {
-                let mut numbers = AccountedVec::filled(tensor.len(), 0i64, cx.memory())?;
-                for (number, s) in numbers.iter_mut().zip(cx.strings(i)?) {
-                    let next = self.strings.len();
-                    *number = self.numbers.or_insert(s, next as i64, 0)?;
-                    if *number == next as i64 {
-                        self.strings.grow(next + 1, s)?;
-                    }
-                }
-                numbers
-            }
-            DType::Resource | DType::Variant => {
-                let first = self.handles.len();
-                let mut numbers = AccountedVec::filled(tensor.len(), 0i64, cx.memory())?;
-                self.handles
-                    .grow(first + tensor.len(), (self.tensors.len(), 0))?;
-                for (at, number) in numbers.iter_mut().enumerate() {
-                    *number = (first + at) as i64;
-                    self.handles[first + at].1 = at;
-                }
-                self.tensors.push(tensor.clone());
-                numbers
-            }
-            _ => return Ok(tensor),
-        };
-        cx.tensor_of(tensor.dims(), &numbers)
+        if !OPAQUE.contains(&tensor.dtype()) {
+            return Ok(tensor);
+        }
+        let mut numbers = cx.zeros(DType::I64, tensor.dims())?;
+        let first = self.count + 1;
+        for (number, known) in numbers.as_mut_slice::<i64>()?.iter_mut().zip(first..) {
+            *number = known as i64;
+        }
+        self.count += tensor.len();
+        self.inputs.push((first, tensor));
+        Ok(numbers)
     }
 
-    /// The elements of `dtype` that stand behind numbers.
-    fn elements(
+    /// The input with an element, and its place there.
+    fn find(&self, number: usize) -> Option<(&Tensor, usize)> {
+        let after = self.inputs.partition_point(|(first, _)| *first <= number);
+        let (first, tensor) = self.inputs.get(after.checked_sub(1)?)?;
+        Some((tensor, number - first))
+    }
+
+    /// The strings that stand behind numbers.
+    fn strings(&self, cx: &TensorCx<'_>, numbers: &Tensor) -> Result<Tensor, KernelError> {
+        let mut all = cx.string_tensor(numbers.dims())?;
+        let (mut first, mut strings) = (0, Strings::default());
+        let mut stop = cx.stop_check();
+        for &number in numbers.as_slice::<i64>()? {
+            stop.tick()?;
+            let number = usize::try_from(number).unwrap_or(usize::MAX);
+            if number == 0 {
+                all.end();
+                continue;
+            }
+            let mut found = strings.get(number.wrapping_sub(first));
+            if found.is_none() {
+                let (tensor, at) = self.find(number).ok_or(NO_ELEMENT)?;
+                (first, strings) = (number - at, tensor.as_strings()?);
+                found = strings.get(at);
+            }
+            all.push(found.ok_or(NO_ELEMENT)?)?;
+        }
+        Ok(all.finish()?)
+    }
+
+    /// The handles of `dtype` that stand behind numbers.
+    fn handles(
         &self,
         cx: &TensorCx<'_>,
         dtype: DType,
         numbers: &Tensor,
         gaps: Gaps,
     ) -> Result<Tensor, KernelError> {
-        let dims = numbers.dims();
-        let places = numbers.as_slice::<i64>()?.iter();
-        let places = places.map(|&n| usize::try_from(n).unwrap_or(usize::MAX));
-        if dtype == DType::String {
-            let mut all = cx.string_tensor(dims)?;
-            for place in places {
-                let found = self.strings.get(place);
-                all.push(found.ok_or(KernelError::Argument("the number of a string"))?)?;
-            }
-            return Ok(all.finish()?);
-        }
-        if gaps == Gaps::Refused && places.clone().any(|place| place == 0) {
+        let (dims, numbers) = (numbers.dims(), numbers.as_slice::<i64>()?);
+        if gaps == Gaps::Refused && numbers.contains(&0) {
             return Err(KernelError::Invalid(format!(
                 "an element of the result is no element of an input, and there is no {dtype} for it"
             )));
         }
         let nothing = unwritten(cx.memory(), dtype, &[])?;
-        let element = |place: usize| {
-            if place == 0 {
-                return nothing.handle_at(0);
+        let element = |&number: &i64| match usize::try_from(number).ok()? {
+            0 => nothing.handle_at(0),
+            number => {
+                let (tensor, at) = self.find(number)?;
+                tensor.handle_at(at)
             }
-            let &(tensor, at) = self.handles.get(place)?;
-            self.tensors.get(tensor)?.handle_at(at)
         };
-        let handles = places.filter_map(element);
+        let handles = numbers.iter().filter_map(element);
         Ok(Tensor::handles(dtype, dims, handles, Some(cx.memory()))?)
     }
 }
+
+const NO_ELEMENT: KernelError = KernelError::Argument("the number of an element");
 
 /// Runs `op`'s kernel of integers on numbers in place of other elements.
 pub(crate) fn run(cx: &TensorCx<'_>, op: &Op) -> Result<Vec<Tensor>, KernelError> {
@@ -119,13 +123,7 @@ pub(crate) fn run(cx: &TensorCx<'_>, op: &Op) -> Result<Vec<Tensor>, KernelError
 
 /// As [`run`], with these gaps.
 pub(crate) fn run_with(cx: &TensorCx<'_>, op: &Op, gaps: Gaps) -> Result<Vec<Tensor>, KernelError> {
-    let mut known = Known {
-        strings: AccountedVec::filled(1, &b""[..], cx.memory())?,
-        numbers: AccountedMap::new(cx.memory()),
-        tensors: Vec::new(),
-        handles: AccountedVec::filled(1, (usize::MAX, 0), cx.memory())?,
-    };
-    known.numbers.or_insert(b"", 0, 0)?;
+    let mut known = Known::default();
     let inputs = (0..cx.inputs()).map(|i| known.numbered(cx, i));
     let inputs: Vec<Tensor> = inputs.collect::<Result<_, _>>()?;
     let mut node = cx.node().clone();
@@ -143,7 +141,8 @@ pub(crate) fn run_with(cx: &TensorCx<'_>, op: &Op, gaps: Gaps) -> Result<Vec<Ten
     let back = |(i, tensor): (usize, Tensor)| {
         let dtype = cx.node().outputs.get(i).map(|o| o.dtype);
         match dtype.filter(|d| OPAQUE.contains(d)) {
-            Some(dtype) => known.elements(cx, dtype, &tensor, gaps),
+            Some(DType::String) => known.strings(cx, &tensor),
+            Some(dtype) => known.handles(cx, dtype, &tensor, gaps),
             None => Ok(tensor),
         }
     };

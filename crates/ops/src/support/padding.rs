@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thalweg_device::KernelError;
 use thalweg_tensor::shape::elements;
-use thalweg_tensor::{DType, Memory, StringTensorBuilder, Tensor, dispatch};
+use thalweg_tensor::{DType, Memory, StringTensorBuilder, Strings, Tensor, dispatch};
 
 use super::tensors::{AccountedVec, unwritten};
 
@@ -25,13 +25,12 @@ pub(crate) fn padded(
     let places = Places::new(item.dims(), dims);
     if item.dtype() == DType::String {
         let value = value.map(Tensor::as_strings).transpose()?;
-        let value = value.and_then(|strings| strings.first());
-        let value = value.map_or(&b""[..], |string| string);
+        let value = value.and_then(Strings::first).unwrap_or_default();
         let mut own = item.as_strings()?.iter();
         let mut all = StringTensorBuilder::new(dims, Some(memory))?;
         for is_own in places {
             let string = if is_own { own.next() } else { None };
-            all.push(string.map_or(value, |string| string))?;
+            all.push(string.unwrap_or(value))?;
         }
         return Ok(all.finish()?);
     }

@@ -164,12 +164,17 @@ pub(crate) fn take_slices(
     inner: usize,
     dims: &[usize],
 ) -> Result<Tensor, KernelError> {
-    let all = rows.iter().flat_map(|row| row * inner..(row + 1) * inner);
     if tensor.dtype() == DType::String {
         let strings = tensor.as_strings()?;
-        return cx.strings_of(dims, all.map(|i| &strings[i]));
+        let (mut all, mut stop) = (cx.string_tensor(dims)?, cx.stop_check());
+        for row in rows {
+            stop.tick()?;
+            all.push_all(strings.range(row * inner..(row + 1) * inner))?;
+        }
+        return Ok(all.finish()?);
     }
     if tensor.dtype().is_handle() {
+        let all = rows.iter().flat_map(|row| row * inner..(row + 1) * inner);
         return taken_handles(cx.memory(), tensor, all, dims);
     }
     dispatch!(tensor.dtype(), PLAIN, T => {
@@ -179,7 +184,13 @@ pub(crate) fn take_slices(
         if to.len() != rows.len() * inner {
             return Err(KernelError::Argument("rows"));
         }
-        to.iter_mut().zip(all).for_each(|(to, i)| *to = from[i]);
+        match inner {
+            1 => to.iter_mut().zip(rows).for_each(|(to, &row)| *to = from[row]),
+            _ => to
+                .chunks_exact_mut(inner.max(1))
+                .zip(rows)
+                .for_each(|(to, row)| to.copy_from_slice(&from[row * inner..][..inner])),
+        }
         Ok(taken)
     }, else Err(KernelError::DType(tensor.dtype())))
 }

@@ -221,13 +221,19 @@ fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements)) }
 }
 
+/// `true` if each byte is 0 or 1. The bits of a block are joined before they are compared, so that the loop has no branch.
+fn are_bools(bytes: &[u8]) -> bool {
+    let mut blocks = bytes.chunks(4096);
+    blocks.all(|block| block.iter().fold(0, |bits, byte| bits | byte) <= 1)
+}
+
 /// Checks that `bytes` are the elements of a `dtype` tensor with these dimensions.
 ///
 /// # Errors
 /// [`TensorError::Length`] or [`TensorError::Bytes`].
 fn check_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<(), TensorError> {
     let size = dtype.size();
-    if size == 0 || (dtype == DType::Bool && bytes.iter().any(|&b| b > 1)) {
+    if size == 0 || (dtype == DType::Bool && !are_bools(bytes)) {
         return Err(TensorError::Bytes { dtype });
     }
     let expected = checked_elements(dims).unwrap_or(usize::MAX);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::storage::Strings;
+use super::storage::StringStorage;
 use super::value::{Data, Tensor};
 use crate::dtype::{DType, Element};
 use crate::shape::Dims;
@@ -67,9 +67,7 @@ impl From<&str> for Tensor {
         Tensor {
             dtype: DType::String,
             dims: Dims::new(),
-            data: Data::Strings(Arc::new(Strings::uncounted(
-                [value.as_bytes().into()].into(),
-            ))),
+            data: Data::Strings(Arc::new(StringStorage::one(value.as_bytes()))),
         }
     }
 }

@@ -23,7 +23,7 @@ impl fmt::Display for Tensor {
         }, else dispatch!(self.dtype, PLAIN, T => {
             list.entries(self.as_slice::<T>().unwrap_or(&[]).iter().take(MAX_SHOWN));
         }, else {
-            list.entries(self.as_strings().unwrap_or(&[]).iter().take(MAX_SHOWN).map(|s| String::from_utf8_lossy(s)));
+            list.entries(self.as_strings().unwrap_or_default().iter().take(MAX_SHOWN).map(String::from_utf8_lossy));
         }));
         list.finish()?;
         if self.len() > MAX_SHOWN {

@@ -14,6 +14,7 @@ mod handles;
 mod nesting;
 mod read;
 mod storage;
+mod string_list;
 mod strings;
 mod value;
 mod variant;
@@ -21,6 +22,7 @@ mod variant;
 pub use error::TensorError;
 pub use nesting::Nesting;
 pub use read::FromTensor;
+pub use string_list::{Strings, StringsIter};
 pub use strings::StringTensorBuilder;
 pub use value::Tensor;
 

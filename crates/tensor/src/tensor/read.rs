@@ -72,9 +72,9 @@ fn text(bytes: &[u8]) -> Result<String, TensorError> {
 
 impl FromTensor for String {
     fn from_tensor(tensor: Tensor) -> Result<String, TensorError> {
-        match tensor.as_strings()? {
-            [one] => text(one),
-            _ => Err(TensorError::NotScalar {
+        match tensor.as_strings()?.only() {
+            Some(one) => text(one),
+            None => Err(TensorError::NotScalar {
                 dims: tensor.dims.clone(),
             }),
         }
@@ -83,7 +83,7 @@ impl FromTensor for String {
 
 impl FromTensor for Vec<String> {
     fn from_tensor(tensor: Tensor) -> Result<Vec<String>, TensorError> {
-        tensor.as_strings()?.iter().map(|s| text(s)).collect()
+        tensor.as_strings()?.iter().map(text).collect()
     }
 }
 

@@ -1,28 +1,36 @@
 //! The elements of a string tensor.
 
+use super::string_list::Strings;
 use crate::reservation::Reservation;
 
-/// The approximate overhead of a string: its pointer, and the system allocator's.
-pub(super) const STRING_OVERHEAD: usize = size_of::<Box<[u8]>>() + 16;
+/// The overhead of a string in bytes: its end.
+pub(super) const STRING_OVERHEAD: usize = size_of::<usize>();
 
-/// The strings of a tensor.
-pub(super) struct Strings {
-    pub(super) all: Box<[Box<[u8]>]>,
+/// The strings of a tensor: their bytes, one string after the other, and the end of each in them.
+pub(super) struct StringStorage {
+    pub(super) bytes: Box<[u8]>,
+    pub(super) ends: Box<[usize]>,
     /// Held for its drop.
     pub(super) _taken: Reservation,
 }
 
-impl Strings {
-    /// Strings that count against no memory.
-    pub(super) fn uncounted(all: Box<[Box<[u8]>]>) -> Strings {
-        Strings {
-            all,
+impl StringStorage {
+    /// One string, which counts against no memory.
+    pub(super) fn one(string: &[u8]) -> StringStorage {
+        StringStorage {
+            bytes: string.into(),
+            ends: [string.len()].into(),
             _taken: Reservation::of(None),
         }
     }
 
+    /// The strings.
+    pub(super) fn view(&self) -> Strings<'_> {
+        Strings::new(&self.bytes, &self.ends)
+    }
+
     /// The bytes that they take.
-    pub(super) fn bytes(&self) -> usize {
-        self.all.iter().map(|s| s.len() + STRING_OVERHEAD).sum()
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len() + self.ends.len() * STRING_OVERHEAD
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::error::TensorError;
-use super::storage::{STRING_OVERHEAD, Strings};
+use super::storage::{STRING_OVERHEAD, StringStorage};
+use super::string_list::Strings;
 use super::value::{Data, Tensor};
 use crate::buffer::Memory;
 use crate::dtype::DType;
@@ -12,8 +13,9 @@ use crate::shape::{Dims, checked_elements};
 
 /// Builder of a tensor of byte strings, one string after the other.
 ///
-/// Each byte counts against the memory before it is allocated, and the allocation is fallible: so
-/// the strings of an untrusted graph cannot end the process.
+/// Each byte counts against the memory before it is allocated, and the allocation is fallible: so the strings of an
+/// untrusted graph cannot end the process. The bytes of all strings lie in one buffer, which doubles when it is full, or
+/// grows by what is needed where the memory does not allow that.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,9 +39,10 @@ use crate::shape::{Dims, checked_elements};
 pub struct StringTensorBuilder {
     dims: Dims,
     count: usize,
-    all: Vec<Box<[u8]>>,
-    /// The string under construction.
-    open: Vec<u8>,
+    /// The bytes of all strings, that of the unfinished one last.
+    bytes: Vec<u8>,
+    /// The ends of the finished strings.
+    ends: Vec<usize>,
     taken: Reservation,
 }
 
@@ -55,13 +58,13 @@ impl StringTensorBuilder {
         let mut tensor = StringTensorBuilder {
             dims: dims.into(),
             count: checked_elements(dims).unwrap_or(usize::MAX),
-            all: Vec::new(),
-            open: Vec::new(),
+            bytes: Vec::new(),
+            ends: Vec::new(),
             taken: Reservation::of(memory),
         };
         let bytes = tensor.count.checked_mul(STRING_OVERHEAD);
         let may = bytes.is_some_and(|bytes| tensor.taken.grow(bytes))
-            && tensor.all.try_reserve_exact(tensor.count).is_ok();
+            && tensor.ends.try_reserve_exact(tensor.count).is_ok();
         match may {
             true => Ok(tensor),
             false => Err(tensor.too_large()),
@@ -77,17 +80,17 @@ impl StringTensorBuilder {
 
     /// The number of finished strings.
     pub fn len(&self) -> usize {
-        self.all.len()
+        self.ends.len()
     }
 
     /// `true` if no string is finished.
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.ends.is_empty()
     }
 
     /// The bytes so far of the unfinished string.
     pub fn open(&self) -> &[u8] {
-        &self.open
+        &self.bytes[self.ends.last().copied().unwrap_or(0)..]
     }
 
     /// Reserves memory for `bytes` more of the unfinished string.
@@ -95,8 +98,8 @@ impl StringTensorBuilder {
     /// # Errors
     /// [`TensorError::TooLarge`] if there is none.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), TensorError> {
-        let had = self.open.capacity();
-        let needed = self.open.len().checked_add(bytes);
+        let had = self.bytes.capacity();
+        let needed = self.bytes.len().checked_add(bytes);
         let needed = needed.filter(|&n| n <= isize::MAX as usize);
         let missing = needed.ok_or_else(|| self.too_large())?.saturating_sub(had);
         if missing == 0 {
@@ -105,44 +108,58 @@ impl StringTensorBuilder {
         if !self.taken.grow(missing) {
             return Err(self.too_large());
         }
-        if self.open.try_reserve_exact(bytes).is_err() {
+        if self.bytes.try_reserve_exact(bytes).is_err() {
             self.taken.shrink(missing);
             return Err(self.too_large());
         }
         Ok(())
     }
 
+    /// Reserves memory for `bytes` more, and for as many as there are.
+    #[cold]
+    fn grow(&mut self, bytes: usize) -> Result<(), TensorError> {
+        let amply = bytes.max(self.bytes.len());
+        self.reserve(amply).or_else(|_| self.reserve(bytes))
+    }
+
     /// Adds bytes to the unfinished string.
     ///
     /// # Errors
     /// [`TensorError::TooLarge`] if there is no memory for them.
+    #[inline]
     pub fn extend(&mut self, bytes: &[u8]) -> Result<(), TensorError> {
-        if bytes.len() > self.open.capacity() - self.open.len() {
-            let amply = bytes.len().max(self.open.len());
-            match self.reserve(amply) {
-                Ok(()) => {}
-                Err(_) => self.reserve(bytes.len())?,
-            }
+        if bytes.len() > self.bytes.capacity() - self.bytes.len() {
+            self.grow(bytes.len())?;
         }
-        self.open.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 
     /// Finishes the string; it is empty if nothing was added.
+    #[inline]
     pub fn end(&mut self) {
-        let open = std::mem::take(&mut self.open);
-        self.taken.shrink(open.capacity() - open.len());
-        self.all.push(open.into_boxed_slice());
+        self.ends.push(self.bytes.len());
     }
 
     /// Adds a whole string.
     ///
     /// # Errors
     /// [`TensorError::TooLarge`] if there is no memory for it.
+    #[inline]
     pub fn push(&mut self, string: &[u8]) -> Result<(), TensorError> {
-        self.reserve(string.len())?;
-        self.open.extend_from_slice(string);
+        self.extend(string)?;
         self.end();
+        Ok(())
+    }
+
+    /// Adds whole strings.
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`] if there is no memory for them.
+    pub fn push_all(&mut self, strings: Strings<'_>) -> Result<(), TensorError> {
+        let start = self.bytes.len();
+        self.extend(strings.bytes())?;
+        self.ends.extend(strings.ends().map(|end| start + end));
         Ok(())
     }
 
@@ -150,16 +167,18 @@ impl StringTensorBuilder {
     ///
     /// # Errors
     /// [`TensorError::Length`] if there are fewer strings than its dimensions require, or more.
-    pub fn finish(self) -> Result<Tensor, TensorError> {
-        if self.all.len() != self.count {
+    pub fn finish(mut self) -> Result<Tensor, TensorError> {
+        if self.ends.len() != self.count {
             return Err(TensorError::Length {
                 expected: self.count,
-                found: self.all.len(),
+                found: self.ends.len(),
                 dims: self.dims,
             });
         }
-        let strings = Strings {
-            all: self.all.into_boxed_slice(),
+        self.taken.shrink(self.bytes.capacity() - self.bytes.len());
+        let strings = StringStorage {
+            bytes: self.bytes.into_boxed_slice(),
+            ends: self.ends.into_boxed_slice(),
             _taken: self.taken,
         };
         Ok(Tensor {
@@ -223,12 +242,12 @@ impl Tensor {
     /// use thalweg_tensor::Tensor;
     ///
     /// assert_eq!(Tensor::from([1.0f32, 2.0]).byte_size(), 8);
-    /// assert_eq!(Tensor::from("sixteen bytes ..").byte_size(), 48);
+    /// assert_eq!(Tensor::from("sixteen bytes ..").byte_size(), 24);
     /// ```
     pub fn byte_size(&self) -> usize {
         match &self.data {
             Data::Bytes(b) => b.len(),
-            Data::Strings(s) => s.bytes(),
+            Data::Strings(s) => s.size(),
             Data::Handles(h) => h.bytes(),
         }
     }
@@ -270,7 +289,7 @@ mod tests {
         refused(one(1001 - STRING_OVERHEAD));
         refused(StringTensorBuilder::new(&[1 << 20], Some(&memory)).map(drop));
         refused(StringTensorBuilder::new(&[usize::MAX, 2], Some(&memory)).map(drop));
-        refused(Tensor::zeros_in(DType::String, &[63], &memory).map(drop));
+        refused(Tensor::zeros_in(DType::String, &[126], &memory).map(drop));
         let grown = || {
             let mut tensor = StringTensorBuilder::new(&[], Some(&memory))?;
             loop {

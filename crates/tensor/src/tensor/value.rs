@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::error::TensorError;
 use super::handles::Handles;
-use super::storage::Strings;
+use super::storage::StringStorage;
+use super::string_list::Strings;
 use crate::buffer::{Buffer, Memory};
 use crate::dtype::{DType, Element};
 use crate::shape::{Dims, Shape, checked_elements};
@@ -12,7 +13,7 @@ use crate::shape::{Dims, Shape, checked_elements};
 #[derive(Clone)]
 pub(super) enum Data {
     Bytes(Arc<Buffer>),
-    Strings(Arc<Strings>),
+    Strings(Arc<StringStorage>),
     Handles(Handles),
 }
 
@@ -66,7 +67,7 @@ impl Tensor {
     pub fn len(&self) -> usize {
         match &self.data {
             Data::Bytes(b) => b.len() / self.dtype.size(),
-            Data::Strings(s) => s.all.len(),
+            Data::Strings(s) => s.ends.len(),
             Data::Handles(h) => h.all().len(),
         }
     }
@@ -152,9 +153,9 @@ impl Tensor {
     ///
     /// # Errors
     /// [`TensorError::DType`] for another dtype.
-    pub fn as_strings(&self) -> Result<&[Box<[u8]>], TensorError> {
+    pub fn as_strings(&self) -> Result<Strings<'_>, TensorError> {
         match &self.data {
-            Data::Strings(s) => Ok(&s.all),
+            Data::Strings(s) => Ok(s.view()),
             Data::Bytes(_) | Data::Handles(_) => Err(TensorError::DType {
                 asked: DType::String,
                 found: self.dtype,
@@ -268,7 +269,7 @@ impl PartialEq for Tensor {
             && self.dims == other.dims
             && match (&self.data, &other.data) {
                 (Data::Bytes(a), Data::Bytes(b)) => a.bytes() == b.bytes(),
-                (Data::Strings(a), Data::Strings(b)) => a.all == b.all,
+                (Data::Strings(a), Data::Strings(b)) => a.view() == b.view(),
                 (Data::Handles(a), Data::Handles(b)) => a == b,
                 _ => false,
             }

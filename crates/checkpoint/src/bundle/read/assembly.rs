@@ -53,7 +53,7 @@ pub(in crate::bundle) struct Assembly<'a> {
     wanted: &'a SliceSpec,
     dims: Vec<usize>,
     bytes: Buffer,
-    strings: Vec<Box<[u8]>>,
+    strings: Vec<Vec<u8>>,
     filled: FilledSet,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Assembly<'a> {
             CheckpointError::unsupported(file, Some(name), what)
         })?;
         let strings = match dtype {
-            DType::String => vec![Box::default(); elements],
+            DType::String => vec![Vec::new(); elements],
             _ => Vec::new(),
         };
         Ok(Assembly {
@@ -119,7 +119,14 @@ impl<'a> Assembly<'a> {
         block.for_each_run(|a, b, n| {
             alone &= self.filled.add(b, n);
             match self.dtype {
-                DType::String => self.strings[b..b + n].clone_from_slice(&from_strings[a..a + n]),
+                DType::String => {
+                    for (to, from) in self.strings[b..b + n]
+                        .iter_mut()
+                        .zip(from_strings.range(a..a + n))
+                    {
+                        *to = from.to_vec();
+                    }
+                }
                 _ => to[b * size..][..n * size].copy_from_slice(&from[a * size..][..n * size]),
             }
         });

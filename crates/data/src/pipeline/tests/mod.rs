@@ -128,7 +128,7 @@ fn rows_of_a_batch_have_one_shape() {
         .unwrap()
         .unwrap();
     assert_eq!(
-        (words.dims(), &*words.as_strings().unwrap()[2]),
+        (words.dims(), &words.as_strings().unwrap()[2]),
         (&[3][..], &b"w2"[..])
     );
 }

@@ -175,7 +175,7 @@ fn a_padded_batch_has_the_largest_or_the_given_shape() {
     let expected = [1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0, 4.0, 0.0, 0.0];
     assert_eq!(x.to_vec::<f32>().unwrap(), expected);
     assert_eq!(words.dims(), [2, 1]);
-    assert_eq!(words.as_strings().unwrap()[1], (*b"-").into());
+    assert_eq!(&words.as_strings().unwrap()[1], b"-");
     assert_eq!(
         make(padding.clone()).seek(1).err().map(|e| e.to_string()),
         None

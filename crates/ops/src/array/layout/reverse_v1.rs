@@ -31,8 +31,7 @@ fn take_elements(
 ) -> Result<Tensor, KernelError> {
     if from.dtype() == DType::String {
         let all = from.as_strings()?;
-        let take_elements: Option<Vec<&[u8]>> =
-            places.iter().map(|&i| all.get(i).map(|s| &**s)).collect();
+        let take_elements: Option<Vec<&[u8]>> = places.iter().map(|&i| all.get(i)).collect();
         let take_elements = take_elements.ok_or(KernelError::Argument("an element"))?;
         return cx.strings_of(from.dims(), &take_elements);
     }

@@ -3,7 +3,7 @@
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, attr, type_attr};
 use thalweg_graph::{AttrKind, Attrs, Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Element, Shape, Strings, Tensor, dispatch};
 
 use super::members::{Member, Members, SetOperation};
 use super::operand::{MEMBERS, Operand, VALIDATE, groups};
@@ -53,7 +53,7 @@ fn combined(cx: &TensorCx<'_>, operands: [Operand; 2]) -> Result<Vec<Tensor>, Ke
     let [first, second] = operands.map(Operand::values);
     if cx.tensor(first)?.dtype() == DType::String {
         let strings = [cx.strings(first)?, cx.strings(second)?];
-        let all = apply(cx, operands, strings.map(|all| all.iter().map(|s| &**s)))?;
+        let all = apply(cx, operands, strings.map(Strings::iter))?;
         let values = cx.strings_of(&[all.len()], all.iter().map(|member| member.value))?;
         return sparse(cx, operands[0], &all, values);
     }

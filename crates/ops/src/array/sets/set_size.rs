@@ -36,7 +36,7 @@ fn sizes(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let set = Operand::Sparse(0);
     let values = cx.tensor(set.values())?;
     if values.dtype() == DType::String {
-        let strings = cx.strings(set.values())?.iter().map(|s| &**s);
+        let strings = cx.strings(set.values())?.iter();
         return counts(cx, &set.members(cx, strings)?);
     }
     dispatch!(values.dtype(), [I8 I16 I32 I64 U8 U16], T => {

@@ -20,9 +20,9 @@ use matches::{full_match, replace};
 /// The only string of input `i`, which must be UTF-8.
 fn text_input<'a>(cx: &TensorCx<'a>, i: usize) -> Result<&'a str, KernelError> {
     let wrong = || KernelError::Invalid(format!("input {i} must be one string of UTF-8"));
-    match cx.strings(i)? {
-        [one] => std::str::from_utf8(one).map_err(|_| wrong()),
-        _ => Err(wrong()),
+    match cx.strings(i)?.only() {
+        Some(one) => std::str::from_utf8(one).map_err(|_| wrong()),
+        None => Err(wrong()),
     }
 }
 

@@ -151,8 +151,14 @@ conversions! {
         U32 u32, |x| u64::from(x), |w| w as u32;
         Bool u8, |x| u64::from(x), |w| w as u8;
     }
+    i32 {
+        I8 i8, |x| i32::from(x), |w| w as i8;
+        I16 i16, |x| i32::from(x), |w| w as i16;
+        U8 u8, |x| i32::from(x), |w| w as u8;
+        U16 u16, |x| i32::from(x), |w| w as u16;
+        Bool u8, |x| i32::from(x), |w| w as u8;
+    }
     bool {}
-    i32 {}
     Complex<f64> {
         F32 f32, |x| Complex::from(f64::from(x)), |w| w.re as f32;
         F64 f64, |x| Complex::from(x), |w| w.re;
@@ -166,10 +172,10 @@ pub(crate) fn rounding<W: Compute>(dtype: DType) -> impl Fn(W) -> W + Copy + Sen
     move |x| conversion.map_or(x, |c| c.round(x))
 }
 
-/// Expands `$body` with `$T` as the type in which elements of `$dtype` are computed: `f32` for halves, the widest of
-/// their kind for integers and complex numbers. In the lists `BITS` and `WRAPPING`, whose functions do not depend on
-/// signs, integers are computed in `u64`. In `NUMBERS`, `WRAPPING` and `COMPUTED`, `i32` is computed in itself, as most
-/// integers of graphs have it.
+/// Expands `$body` with `$T` as the type in which elements of `$dtype` are computed: `f32` for halves, `i32` for integers
+/// whose values it holds, the widest of their kind for others and for complex numbers. In the lists `BITS`, `WRAPPING` and
+/// `COMPUTED`, whose functions do not depend on signs, other integers are computed in `u64`. `BITS` has no upper bits that
+/// are copies of a sign: their functions may count them.
 macro_rules! computed {
     ($dtype:expr, FLOATS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
@@ -185,23 +191,23 @@ macro_rules! computed {
     };
     ($dtype:expr, INTS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            i64 => I8 I16 I32 I64; u64 => U8 U16 U32 U64;)
+            i32 => I8 I16 I32 U8 U16; i64 => I64; u64 => U32 U64;)
     };
     ($dtype:expr, NUMBERS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            f32 => F16 BF16 F32; f64 => F64; i32 => I32; i64 => I8 I16 I64; u64 => U8 U16 U32 U64;)
+            f32 => F16 BF16 F32; f64 => F64; i32 => I8 I16 I32 U8 U16; i64 => I64; u64 => U32 U64;)
     };
     ($dtype:expr, BITS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            u64 => I8 I16 I32 I64 U8 U16 U32 U64;)
+            i32 => I32 U8 U16; u64 => I8 I16 I64 U32 U64;)
     };
     ($dtype:expr, WRAPPING, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            f32 => F16 BF16 F32; f64 => F64; i32 => I32; u64 => I8 I16 I64 U8 U16 U32 U64; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
+            f32 => F16 BF16 F32; f64 => F64; i32 => I8 I16 I32 U8 U16; u64 => I64 U32 U64; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
     };
     ($dtype:expr, COMPUTED, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            f32 => F16 BF16 F32; f64 => F64; i32 => I32; u64 => I8 I16 I64 U8 U16 U32 U64 Bool; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
+            f32 => F16 BF16 F32; f64 => F64; i32 => I8 I16 I32 U8 U16 Bool; u64 => I64 U32 U64; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
     };
     (@ $dtype:expr, $T:ident => $body:expr, $other:expr, $($wide:ty => $($variant:ident)*;)*) => {
         match $dtype {
