@@ -50,6 +50,18 @@ pub trait Vectorize {
     fn run(self) -> Self::Out;
 }
 
+/// A closure that writes a slice. It must be `#[inline(always)]`. It gets the slice as an argument, since a closure that
+/// writes what it captures is called through a function that is not always inlined.
+pub struct Writer<'a, T, F>(pub &'a mut [T], pub F);
+
+impl<T, F: Fn(&mut [T])> Vectorize for Writer<'_, T, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        (self.1)(self.0);
+    }
+}
+
 impl Isa {
     /// The baseline of this architecture.
     pub fn portable() -> Self {

@@ -54,7 +54,7 @@ pub mod window_axis;
 
 pub use cpu::Cpu;
 pub use epilogue::{Activation, Epilogue};
-pub use isa::{Isa, Vectorize};
+pub use isa::{Isa, Vectorize, Writer};
 pub use layout::Layout;
 pub use micro_kernel::Tiled;
 pub use scratch::Scratch;

@@ -76,7 +76,7 @@ fn image_summaries_have_tensorflows_tags_and_pixels() -> Result<(), Box<dyn Erro
         let by_hand = summaries::image(b"a/b", &images, most as usize, &color)?;
         assert_eq!(bytes[..], by_hand, "{name}");
 
-        let summary = Summary::decode(&bytes[..])?;
+        let summary = Summary::decode(bytes)?;
         let expected = case["shown"].as_array().unwrap();
         assert_eq!(summary.value.len(), expected.len(), "{name}");
         for (value, expected) in summary.value.iter().zip(expected) {

@@ -44,7 +44,7 @@ fn copy(from: &Path, to: &Path) {
 pub fn hex(tensor: &Tensor) -> serde_json::Value {
     let digits = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     match tensor.as_strings() {
-        Ok(all) => all.iter().map(|s| digits(s)).collect::<Vec<_>>().into(),
+        Ok(all) => all.iter().map(&digits).collect::<Vec<_>>().into(),
         Err(_) => digits(tensor.bytes()).into(),
     }
 }

@@ -8,26 +8,15 @@ const LANES: usize = 16;
 /// The sum of the products of two rows.
 #[inline(always)]
 pub(super) fn dot<T: Field>(a: &[T], b: &[T]) -> T {
-    sum_of(a, b, |x, y| x * y)
-}
-
-/// The sum of the products of a row and the conjugates of another one.
-#[inline(always)]
-pub(super) fn inner<T: Field>(a: &[T], b: &[T]) -> T {
-    sum_of(a, b, |x, y| x * y.conj())
-}
-
-#[inline(always)]
-fn sum_of<T: Field>(a: &[T], b: &[T], product: impl Fn(T, T) -> T) -> T {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     let mut sums = [T::ZERO; LANES];
     for (a, b) in a.iter().zip(b) {
         for (sum, (x, y)) in sums.iter_mut().zip(a.iter().zip(b)) {
-            *sum = *sum + product(*x, *y);
+            *sum = *sum + *x * *y;
         }
     }
     let rest = a_rest.iter().zip(b_rest);
-    let rest = rest.fold(T::ZERO, |sum, (x, y)| sum + product(*x, *y));
+    let rest = rest.fold(T::ZERO, |sum, (x, y)| sum + *x * *y);
     sums.into_iter().fold(rest, |sum, part| sum + part)
 }
 

@@ -205,6 +205,28 @@ fn spectra_of_extreme_matrices_end() {
 }
 
 #[test]
+fn a_cholesky_factor_times_its_transpose_is_the_matrix() {
+    for n in [1, 2, 3, 4, 5, 8, 9, 23, 40] {
+        let b = random(n * n, n as u64);
+        let mut a = product(&b, &transposed(&b, n), [n; 3]);
+        (0..n).for_each(|i| a[i * n + i] += 1.0);
+        let mut lower = a.clone();
+        for i in 0..n {
+            // They are not read.
+            lower[i * n + i + 1..(i + 1) * n].fill(f64::NAN);
+        }
+        for isa in Isa::available() {
+            let mut l = vec![f64::NAN; n * n];
+            assert!(cholesky(isa, n, &lower, &mut l));
+            let above = (0..n * n).filter(|at| at % n > at / n);
+            assert!(above.map(|at| l[at]).all(|x| x == 0.0));
+            let what = format!("{isa:?} {n}");
+            assert_close(&product(&l, &transposed(&l, n), [n; 3]), &a, &what);
+        }
+    }
+}
+
+#[test]
 fn a_matrix_that_is_not_positive_definite_has_no_cholesky_factor() {
     let mut l = [0.0; 4];
     for a in [

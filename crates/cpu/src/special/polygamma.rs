@@ -2,7 +2,9 @@
 
 use std::f64::consts::PI;
 
+use super::SINGLE_ERROR;
 use super::polynomial::polynomial;
+use crate::number::double::{exp, ln};
 
 /// The derivative of the logarithm of the gamma function; NaN at 0, -1, -2 and so on.
 pub fn digamma(x: f64) -> f64 {
@@ -40,6 +42,20 @@ pub fn digamma(x: f64) -> f64 {
 
 /// The zeta function of Hurwitz: the sum of `(q + n)^-x` over all whole n from 0.
 pub fn zeta(x: f64, q: f64) -> f64 {
+    zeta_by(x, q, f64::EPSILON / 2.0, f64::powf)
+}
+
+/// As [`zeta`], exact enough for `f32`.
+pub fn zeta_single(x: f64, q: f64) -> f64 {
+    zeta_by(x, q, SINGLE_ERROR, |base, exponent| match base > 0.0 {
+        true => exp(exponent * ln(base)),
+        false => base.powf(exponent),
+    })
+}
+
+/// As [`zeta`], with powers by a function; the sum ends at a relative error.
+#[inline(always)]
+fn zeta_by(x: f64, q: f64, error: f64, power: impl Fn(f64, f64) -> f64) -> f64 {
     // (2k)! / B2k, where B2k are Bernoulli's numbers.
     const TERMS: [f64; 12] = [
         12.0,
@@ -78,14 +94,14 @@ pub fn zeta(x: f64, q: f64) -> f64 {
     }
     // The first terms one by one, the others by the formula of Euler and Maclaurin. Far below zero the terms fall
     // so slowly that no more than a bounded number is added.
-    let (mut sum, mut a, mut b) = (q.powf(-x), q, 0.0);
+    let (mut sum, mut a, mut b) = (power(q, -x), q, 0.0);
     let mut n = 0;
     while n < 9 || a <= 9.0 {
         n += 1;
         a += 1.0;
-        b = a.powf(-x);
+        b = power(a, -x);
         sum += b;
-        if (b / sum).abs() < f64::EPSILON / 2.0 || n > 1 << 20 {
+        if (b / sum).abs() < error || n > 1 << 20 {
             return sum;
         }
     }
@@ -97,7 +113,7 @@ pub fn zeta(x: f64, q: f64) -> f64 {
         b /= w;
         let t = factor * b / term;
         sum += t;
-        if (t / sum).abs() < f64::EPSILON / 2.0 {
+        if (t / sum).abs() < error {
             break;
         }
         k += 1.0;
@@ -110,6 +126,15 @@ pub fn zeta(x: f64, q: f64) -> f64 {
 
 /// The derivative of order `n`, a whole number, of [`digamma`].
 pub fn polygamma(n: f64, x: f64) -> f64 {
+    polygamma_by(n, x, zeta)
+}
+
+/// As [`polygamma`], exact enough for `f32`.
+pub fn polygamma_single(n: f64, x: f64) -> f64 {
+    polygamma_by(n, x, zeta_single)
+}
+
+fn polygamma_by(n: f64, x: f64, zeta: fn(f64, f64) -> f64) -> f64 {
     if n != n.floor() || n < 0.0 {
         return f64::NAN;
     }

@@ -240,6 +240,7 @@ impl<'a> StopCheck<'a> {
     ///
     /// # Errors
     /// [`KernelError::Stopped`].
+    #[inline]
     pub fn tick(&mut self) -> Result<(), KernelError> {
         self.ticks(1)
     }
@@ -248,11 +249,17 @@ impl<'a> StopCheck<'a> {
     ///
     /// # Errors
     /// [`KernelError::Stopped`].
+    #[inline]
     pub fn ticks(&mut self, elements: usize) -> Result<(), KernelError> {
         self.ticks += elements;
         if self.ticks < CHECK_INTERVAL {
             return Ok(());
         }
+        self.check()
+    }
+
+    #[cold]
+    fn check(&mut self) -> Result<(), KernelError> {
         self.ticks = 0;
         match self.environment.is_stopped() {
             true => Err(KernelError::Stopped),

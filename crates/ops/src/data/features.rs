@@ -24,7 +24,7 @@ pub(super) fn key_text(key: &[u8]) -> Result<String, KernelError> {
 
 /// The keys in a vector at input `i`.
 pub(super) fn keys(cx: &TensorCx<'_>, i: usize) -> Result<Vec<String>, KernelError> {
-    cx.strings(i)?.iter().map(|key| key_text(key)).collect()
+    cx.strings(i)?.iter().map(key_text).collect()
 }
 
 /// The keys at so many inputs, from index `from` on, with one each.

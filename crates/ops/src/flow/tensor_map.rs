@@ -42,7 +42,7 @@ fn key_bytes(cx: &TensorCx<'_>, key: &Tensor) -> Result<Arc<[u8]>, KernelError> 
     let dims = key.dims().iter().map(|&size| size as u64);
     sized(&dims.flat_map(u64::to_le_bytes).collect::<Vec<_>>());
     match key.dtype() {
-        DType::String => key.as_strings()?.iter().for_each(|string| sized(string)),
+        DType::String => key.as_strings()?.iter().for_each(&mut sized),
         dtype if dtype.is_handle() => {
             return Err(invalid(format!(
                 "keys of a map are numbers or strings, not {dtype}"

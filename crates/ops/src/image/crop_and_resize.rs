@@ -1,7 +1,8 @@
 //! CropAndResize: windows of images, each resized.
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use thalweg_cpu::number::Number;
+use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, InputGradients, arg, arg_of, float_attr, str_attr, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef};
@@ -61,32 +62,27 @@ impl Axis {
         };
         (at >= 0.0 && at <= last).then_some(at)
     }
+
+    /// The pixels of the image around pixel `i`, or none outside of the image.
+    pub(super) fn pixels(&self, i: usize) -> Option<Pixels> {
+        let at = self.position(i)?;
+        Some(Pixels {
+            low: at.floor() as usize,
+            high: at.ceil() as usize,
+            nearest: at.round() as usize,
+            share: at - at.floor(),
+        })
+    }
 }
 
-/// An image and the way its pixels are read.
-struct Source<'a, T> {
-    image: &'a [T],
-    width: usize,
-    channels: usize,
-}
-
-impl<T: Number> Source<'_, T> {
-    fn at(&self, y: f32, x: f32, k: usize) -> f32 {
-        let i = (y as usize * self.width + x as usize) * self.channels + k;
-        self.image[i].to_f64() as f32
-    }
-
-    /// Between the four pixels around a position.
-    fn bilinear(&self, y: f32, x: f32, k: usize) -> f32 {
-        let (top, left) = (y.floor(), x.floor());
-        let mix = |a: f32, b: f32, fraction: f32| a + (b - a) * fraction;
-        let line = |y: f32| mix(self.at(y, left, k), self.at(y, x.ceil(), k), x - left);
-        mix(line(top), line(y.ceil()), y - top)
-    }
-
-    fn nearest(&self, y: f32, x: f32, k: usize) -> f32 {
-        self.at(y.round(), x.round(), k)
-    }
+/// The pixels of an image around a position on an axis.
+#[derive(Clone, Copy)]
+pub(super) struct Pixels {
+    pub(super) low: usize,
+    pub(super) high: usize,
+    pub(super) nearest: usize,
+    /// The share of the higher one.
+    pub(super) share: f32,
 }
 
 /// The image of a box.
@@ -144,8 +140,7 @@ fn run<T: Number>(cx: &KernelCx<'_>, o: &Options) -> Result<(), KernelError> {
     if out.is_empty() {
         return Ok(());
     }
-    let crops = out.chunks_exact_mut(lines * columns * channels);
-    for (element, ((out, bounds), &number)) in crops.zip(boxes).zip(numbers).enumerate() {
+    for (element, (bounds, &number)) in boxes.iter().zip(numbers).enumerate() {
         if !bounds.iter().all(|x| x.is_finite()) {
             return Err(KernelError::Element {
                 input: 1,
@@ -153,31 +148,56 @@ fn run<T: Number>(cx: &KernelCx<'_>, o: &Options) -> Result<(), KernelError> {
                 reason: format!("the box {bounds:?} is not finite"),
             });
         }
-        let image = image_number(element, number, batch)?;
-        let all = height * width * channels;
-        let source = Source {
-            image: &images[image * all..][..all],
-            width,
-            channels,
-        };
-        let (down, across) = Axis::pair(*bounds, [height, width], [lines, columns]);
-        for (i, out) in out.chunks_exact_mut(columns * channels).enumerate() {
-            let y = down.position(i);
-            for (j, out) in out.chunks_exact_mut(channels).enumerate() {
-                let Some((y, x)) = y.zip(across.position(j)) else {
-                    out.fill(o.outside);
-                    continue;
-                };
-                for (k, out) in out.iter_mut().enumerate() {
-                    *out = match o.nearest {
-                        true => source.nearest(y, x, k),
-                        false => source.bilinear(y, x, k),
-                    };
+        image_number(element, number, batch)?;
+    }
+    for_chunks(
+        cx.pool(),
+        out,
+        lines * columns * channels,
+        &|element, out| {
+            let image = numbers[element] as usize * height * width * channels;
+            let pixel =
+                |y: usize, x: usize| &images[image + (y * width + x) * channels..][..channels];
+            let (down, across) = Axis::pair(boxes[element], [height, width], [lines, columns]);
+            let places: SmallVec<[Option<Pixels>; 64]> =
+                (0..columns).map(|j| across.pixels(j)).collect();
+            for (i, out) in out.chunks_exact_mut(columns * channels).enumerate() {
+                let y = down.pixels(i);
+                for (x, out) in places.iter().zip(out.chunks_exact_mut(channels)) {
+                    match (y, *x) {
+                        (Some(y), Some(x)) if o.nearest => {
+                            nearest(pixel(y.nearest, x.nearest), out)
+                        }
+                        (Some(y), Some(x)) => {
+                            let top = [pixel(y.low, x.low), pixel(y.low, x.high)];
+                            let bottom = [pixel(y.high, x.low), pixel(y.high, x.high)];
+                            bilinear([top, bottom], [y.share, x.share], out);
+                        }
+                        _ => out.fill(o.outside),
+                    }
                 }
             }
-        }
-    }
+        },
+    );
     Ok(())
+}
+
+fn nearest<T: Number>(pixel: &[T], out: &mut [f32]) {
+    let pairs = out.iter_mut().zip(pixel);
+    pairs.for_each(|(out, x)| *out = x.to_f64() as f32);
+}
+
+/// Between the pixels of two lines, by the shares of the lower line and of the right pixels.
+fn bilinear<T: Number>([top, bottom]: [[&[T]; 2]; 2], [down, right]: [f32; 2], out: &mut [f32]) {
+    let mix = |a: f32, b: f32, share: f32| a + (b - a) * share;
+    let line = |a: &T, b: &T| mix(a.to_f64() as f32, b.to_f64() as f32, right);
+    let lines = top[0]
+        .iter()
+        .zip(top[1])
+        .zip(bottom[0].iter().zip(bottom[1]));
+    for (out, ((a, b), (c, d))) in out.iter_mut().zip(lines) {
+        *out = mix(line(a, b), line(c, d), down);
+    }
 }
 
 fn prepare<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

@@ -1,12 +1,13 @@
 //! CropAndResizeGradImage, CropAndResizeGradBoxes.
 
+use smallvec::SmallVec;
 use thalweg_cpu::number::Number;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, str_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-use super::crop_and_resize::{Axis, METHOD, PIXELS, crops_of, image_number};
+use super::crop_and_resize::{Axis, METHOD, PIXELS, Pixels, crops_of, image_number};
 use crate::support::shape_inputs::{checked_shape, invalid_value, vector_length};
 use crate::support::widened::widened;
 
@@ -41,29 +42,27 @@ fn image_grad<T: Number>(
         let (down, across) = Axis::pair(*bounds, [height, width], [lines, columns]);
         let all = height * width * channels;
         let out = &mut out[image * all..][..all];
-        let mut add = |y: f32, x: f32, k: usize, more: f32| {
-            let at = (y as usize * width + x as usize) * channels + k;
-            out[at] = out[at].add(T::from_f64(more.into()));
+        // The gradients of a pixel's channels, times two shares.
+        let mut add = |y: usize, x: usize, grads: &[f32], shares: [f32; 2]| {
+            let pixel = &mut out[(y * width + x) * channels..][..channels];
+            for (to, grad) in pixel.iter_mut().zip(grads) {
+                let more = shares[1] * (shares[0] * grad);
+                *to = to.add(T::from_f64(more.into()));
+            }
         };
+        let places: SmallVec<[Option<Pixels>; 64]> =
+            (0..columns).map(|j| across.pixels(j)).collect();
         for (i, grads) in grads.chunks_exact(columns * channels).enumerate() {
-            let Some(y) = down.position(i) else { continue };
-            for (j, grads) in grads.chunks_exact(channels).enumerate() {
-                let Some(x) = across.position(j) else {
+            let Some(y) = down.pixels(i) else { continue };
+            for (x, grads) in places.iter().zip(grads.chunks_exact(channels)) {
+                let Some(x) = x else { continue };
+                if nearest {
+                    add(y.nearest, x.nearest, grads, [1.0; 2]);
                     continue;
-                };
-                let (low, share) = ([y.floor(), x.floor()], [y - y.floor(), x - x.floor()]);
-                for (k, &grad) in grads.iter().enumerate() {
-                    if nearest {
-                        add(y.round(), x.round(), k, grad);
-                        continue;
-                    }
-                    for (y, grad) in [
-                        (low[0], (1.0 - share[0]) * grad),
-                        (y.ceil(), share[0] * grad),
-                    ] {
-                        add(y, low[1], k, (1.0 - share[1]) * grad);
-                        add(y, x.ceil(), k, share[1] * grad);
-                    }
+                }
+                for (line, share) in [(y.low, 1.0 - y.share), (y.high, y.share)] {
+                    add(line, x.low, grads, [share, 1.0 - x.share]);
+                    add(line, x.high, grads, [share, x.share]);
                 }
             }
         }

@@ -1,7 +1,9 @@
 //! ImageProjectiveTransformV2, ImageProjectiveTransformV3: images seen through a projective transform of coordinates.
 
+use thalweg_cpu::Writer;
 use thalweg_cpu::number::Number;
-use thalweg_device::{KernelError, Op, StopCheck, TensorCx, cpu_tensors};
+use thalweg_cpu::parallel::for_chunks;
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg, arg_of, attr, str_attr, type_attr};
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
@@ -43,6 +45,7 @@ impl Fill {
     }
 
     /// The coordinate that is read for `x` along an axis of `length` pixels, which is at least 1.
+    #[inline(always)]
     fn map(self, x: f32, length: usize) -> f32 {
         let (n, last) = (length as f32, (length - 1) as f32);
         let inside = match self {
@@ -80,6 +83,7 @@ struct Pixels<'a, T> {
 
 impl<T: Number> Pixels<'_, T> {
     /// The pixel at a whole coordinate.
+    #[inline(always)]
     fn at(&self, [y, x]: [f32; 2], channel: usize) -> T {
         let [lines, columns] = self.sides;
         let inside = y >= 0.0 && x >= 0.0 && y < lines as f32 && x < columns as f32;
@@ -89,22 +93,36 @@ impl<T: Number> Pixels<'_, T> {
         }
     }
 
-    fn nearest(&self, at: [f32; 2], channel: usize) -> T {
-        self.at(at.map(f32::round), channel)
+    #[inline(always)]
+    fn float(&self, at: [f32; 2], channel: usize) -> f32 {
+        self.at(at, channel).to_f64() as f32
     }
 
+    #[inline(always)]
+    fn nearest(&self, at: [f32; 2], channel: usize) -> T {
+        self.at([at[0].round(), at[1].round()], channel)
+    }
+
+    #[inline(always)]
     fn bilinear(&self, [y, x]: [f32; 2], channel: usize) -> T {
         let [top, left] = [y.floor(), x.floor()];
         let [bottom, right] = [top + 1.0, left + 1.0];
-        let read = |y: f32, x: f32| self.at([y, x], channel).to_f64() as f32;
-        let line = |row: f32| (right - x) * read(row, left) + (x - left) * read(row, right);
-        T::from_f64(f64::from(
-            (bottom - y) * line(top) + (y - top) * line(bottom),
-        ))
+        let [a, b] = [
+            self.float([top, left], channel),
+            self.float([top, right], channel),
+        ];
+        let [c, d] = [
+            self.float([bottom, left], channel),
+            self.float([bottom, right], channel),
+        ];
+        let upper = (right - x) * a + (x - left) * b;
+        let lower = (right - x) * c + (x - left) * d;
+        T::from_f64(f64::from((bottom - y) * upper + (y - top) * lower))
     }
 }
 
 /// The source of an output pixel; `None` at infinity.
+#[inline(always)]
 fn source(
     transform: &[f32; 8],
     [x, y]: [f32; 2],
@@ -164,42 +182,48 @@ fn transformed<T: Number>(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError>
         return Ok(vec![out]);
     }
     let mut stop = cx.stop_check();
-    let sizes = ([lines, columns], [rows, cells], depth);
+    let image_size = lines * columns * depth;
     for (image, to) in to.chunks_exact_mut(rows * cells * depth).enumerate() {
+        stop.ticks(to.len())?;
         let pixels = Pixels {
-            pixels: &x[image * lines * columns * depth..][..lines * columns * depth],
-            sides: sizes.0,
+            pixels: &x[image * image_size..][..image_size],
+            sides: [lines, columns],
             depth,
             outside,
         };
         let transform = &transforms[if count == 1 { 0 } else { image }];
-        transform_image(&pixels, transform, (fill, bilinear), cells, to, &mut stop)?;
+        for_chunks(cx.cpu().pool(), to, cells * depth, &|row, to| {
+            cx.cpu().isa().run(Writer(
+                to,
+                #[inline(always)]
+                |to: &mut [T]| pixels.transform_row(transform, (fill, bilinear), row, to),
+            ));
+        });
     }
     Ok(vec![out])
 }
 
-/// Computes the pixels of one image.
-fn transform_image<T: Number>(
-    pixels: &Pixels<'_, T>,
-    transform: &[f32; 8],
-    (fill, bilinear): (Fill, bool),
-    cells: usize,
-    to: &mut [T],
-    stop: &mut StopCheck<'_>,
-) -> Result<(), KernelError> {
-    for (i, to) in to.chunks_exact_mut(pixels.depth).enumerate() {
-        stop.tick()?;
-        let at = [(i % cells) as f32, (i / cells) as f32];
-        let from = source(transform, at, fill, pixels.sides);
-        for (channel, to) in to.iter_mut().enumerate() {
-            *to = match from {
-                None => pixels.outside,
-                Some(from) if bilinear => pixels.bilinear(from, channel),
-                Some(from) => pixels.nearest(from, channel),
-            };
+impl<T: Number> Pixels<'_, T> {
+    /// Computes a row of an output.
+    #[inline(always)]
+    fn transform_row(
+        &self,
+        transform: &[f32; 8],
+        (fill, bilinear): (Fill, bool),
+        row: usize,
+        to: &mut [T],
+    ) {
+        for (cell, to) in to.chunks_exact_mut(self.depth).enumerate() {
+            let from = source(transform, [cell as f32, row as f32], fill, self.sides);
+            for (channel, to) in to.iter_mut().enumerate() {
+                *to = match from {
+                    None => self.outside,
+                    Some(from) if bilinear => self.bilinear(from, channel),
+                    Some(from) => self.nearest(from, channel),
+                };
+            }
         }
     }
-    Ok(())
 }
 
 fn output_size(cx: &TensorCx<'_>) -> Result<[usize; 2], KernelError> {

@@ -12,10 +12,10 @@ use super::broadcast::sum_to;
 use super::define::{FLOAT, binary_op, unary_op};
 use super::inlined::{Erf, Erfc, ErfcForSingle, Erfinv, Ndtri};
 use super::scalar_functions::{
-    per_element_in_f64, per_element_in_f64_2, straight_line, straight_line_single,
+    per_element_2_by_precision, per_element_in_f64, straight_line, straight_line_single,
 };
 use thalweg_cpu::number::single;
-use thalweg_cpu::special::{digamma, polygamma, zeta};
+use thalweg_cpu::special::{digamma, polygamma, polygamma_single, zeta, zeta_single};
 
 /// `grad * factor * exp(sign * x^2)`.
 fn gaussian_gradient<'g>(g: &GradCx<'_, 'g>, x: Output<'g>, factor: f64, sign: f64) -> Output<'g> {
@@ -158,7 +158,10 @@ pub(crate) static POLYGAMMA: Op = Op {
             }),
         )
     },
-    kernels: &[cpu(|p| per_element_in_f64_2(p, polygamma)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[
+        cpu(|p| per_element_2_by_precision(p, polygamma, polygamma_single))
+            .in_place(&[(0, 0), (1, 0)]),
+    ],
 };
 
 /// Hurwitz zeta function.
@@ -177,5 +180,7 @@ pub(crate) static ZETA: Op = Op {
             }),
         )
     },
-    kernels: &[cpu(|p| per_element_in_f64_2(p, zeta)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[
+        cpu(|p| per_element_2_by_precision(p, zeta, zeta_single)).in_place(&[(0, 0), (1, 0)])
+    ],
 };

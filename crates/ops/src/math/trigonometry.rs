@@ -1,16 +1,19 @@
 //! Sin, Cos, Tan, Asin, Acos, Atan, Atan2, Sinh, Cosh, Asinh, Acosh, Atanh.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::double;
+use thalweg_cpu::number::{double, single};
 use thalweg_device::{Op, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg};
 use thalweg_graph::{GradCx, OpDef, Output};
+use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::complex_functions;
 use super::define::{FLOAT, FLOAT_OR_COMPLEX, binary_op, unary_op};
 use super::inlined::{Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Sin, Sinh, Tan};
-use super::scalar_functions::{of_angle, straight_line_2, straight_line_or_complex};
+use super::scalar_functions::{
+    of_angle, straight_line_2, straight_line_or_complex, straight_line_single,
+};
 use crate::support::gradient_nodes::conj;
 
 /// `op` of the conjugate of the node's input.
@@ -85,7 +88,11 @@ pub(crate) static ASIN: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| straight_line_or_complex(p, Asin, complex_functions::asin)).in_place(&[(0, 0)]),
+        cpu(|p| match p.dtype(0) {
+            DType::F16 | DType::BF16 | DType::F32 => straight_line_single(p, single::asin),
+            _ => straight_line_or_complex(p, Asin, complex_functions::asin),
+        })
+        .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };
@@ -103,7 +110,11 @@ pub(crate) static ACOS: Op = Op {
         }),
     ),
     kernels: &[
-        cpu(|p| straight_line_or_complex(p, Acos, complex_functions::acos)).in_place(&[(0, 0)]),
+        cpu(|p| match p.dtype(0) {
+            DType::F16 | DType::BF16 | DType::F32 => straight_line_single(p, single::acos),
+            _ => straight_line_or_complex(p, Acos, complex_functions::acos),
+        })
+        .in_place(&[(0, 0)]),
         gpu(crate::gpu::unary).in_place(&[(0, 0)]),
     ],
 };

@@ -2,6 +2,7 @@
 //! to the steps of a quantization, and kept as `f32`.
 
 use smallvec::smallvec;
+use thalweg_cpu::Writer;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{
@@ -40,6 +41,9 @@ struct Steps {
     min: f32,
     max: f32,
     scale: f32,
+    by_scale: f32,
+    /// The number of the step of 0.
+    zero: f32,
     /// The range is that of 0 alone: there is nothing to round to.
     empty: bool,
 }
@@ -68,11 +72,25 @@ impl StepRange {
             zero if zero > self.last => self.last,
             zero => zero.round(),
         };
+        let empty = min == 0.0 && max == 0.0;
+        if empty {
+            return Steps {
+                min: 0.0,
+                max: 0.0,
+                scale: 0.0,
+                by_scale: 0.0,
+                zero: 0.0,
+                empty,
+            };
+        }
+        let (min, by_scale) = ((self.first - zero) * scale, 1.0 / scale);
         Steps {
-            min: (self.first - zero) * scale,
+            min,
             max: (self.last - zero) * scale,
             scale,
-            empty: min == 0.0 && max == 0.0,
+            by_scale,
+            zero: (-min * by_scale + 0.5).floor(),
+            empty,
         }
     }
 }
@@ -80,13 +98,8 @@ impl StepRange {
 impl Steps {
     #[inline(always)]
     fn rounded(self, x: f32) -> f32 {
-        if self.empty {
-            return 0.0;
-        }
-        let by_scale = 1.0 / self.scale;
-        let zero = (-self.min * by_scale + 0.5).floor();
         let clamped = x.min(self.max).max(self.min);
-        ((clamped - self.min) * by_scale - zero + 0.5).floor() * self.scale
+        ((clamped - self.min) * self.by_scale - self.zero + 0.5).floor() * self.scale
     }
 
     /// The gradients to a number, to the lower limit and to the upper one.
@@ -174,15 +187,27 @@ fn prepare_rounded(p: &Prepare<'_>, steps_of: Limits) -> Prepared {
         if channels == 0 {
             return Ok(());
         }
-        let rows = (CHUNK / channels).max(1);
+        let limits = min.iter().zip(max);
+        let steps: Vec<Steps> = limits.map(|(min, max)| range.steps(*min, *max)).collect();
+        let (rows, isa) = ((CHUNK / channels).max(1), cx.cpu().isa());
         for_chunks(cx.pool(), out, rows * channels, &|task, part| {
             let x = &x[task * rows * channels..];
-            for (channel, (min, max)) in min.iter().zip(max).enumerate() {
-                let steps = range.steps(*min, *max);
-                let x = x[channel..].iter().step_by(channels);
-                let out = part[channel..].iter_mut().step_by(channels);
-                out.zip(x).for_each(|(out, x)| *out = steps.rounded(*x));
-            }
+            isa.run(Writer(
+                part,
+                #[inline(always)]
+                |part: &mut [f32]| match steps[..] {
+                    [steps] => {
+                        let pairs = part.iter_mut().zip(x);
+                        pairs.for_each(|(out, x)| *out = steps.rounded(*x));
+                    }
+                    _ => {
+                        for (out, x) in part.chunks_mut(channels).zip(x.chunks(channels)) {
+                            let all = out.iter_mut().zip(x).zip(&steps);
+                            all.for_each(|((out, x), steps)| *out = steps.rounded(*x));
+                        }
+                    }
+                },
+            ));
         });
         Ok(())
     })
@@ -233,19 +258,25 @@ fn prepare_gradients(p: &Prepare<'_>, limits: Limits) -> Prepared {
             Limits::Attrs(_) => None,
             Limits::Inputs => Some((cx.output::<f32>(1)?, cx.output::<f32>(2)?)),
         };
-        for (channel, (min, max)) in min.iter().zip(max).enumerate() {
-            let steps = range.steps(*min, *max);
-            let (mut to_min, mut to_max) = (0.0, 0.0);
-            let rows = (channel..x.len()).step_by(channels.max(1));
-            rows.for_each(|i| {
-                let [to_x, below, above] = steps.gradients(x[i], gradients[i]);
-                out[i] = to_x;
-                to_min += f64::from(below);
-                to_max += f64::from(above);
-            });
-            if let Some((mins, maxs)) = &mut sums {
-                mins[channel] = to_min as f32;
-                maxs[channel] = to_max as f32;
+        let limits = min.iter().zip(max);
+        // The steps of each channel, and the sums to its limits.
+        let mut all: Vec<(Steps, [f64; 2])> = limits
+            .map(|(min, max)| (range.steps(*min, *max), [0.0; 2]))
+            .collect();
+        let width = channels.max(1);
+        let rows = x.chunks(width).zip(gradients.chunks(width));
+        for (out, (x, gradients)) in out.chunks_mut(width).zip(rows) {
+            let pairs = out.iter_mut().zip(x.iter().zip(gradients));
+            for ((out, (x, gradient)), (steps, [to_min, to_max])) in pairs.zip(&mut all) {
+                let [to_x, below, above] = steps.gradients(*x, *gradient);
+                *out = to_x;
+                *to_min += f64::from(below);
+                *to_max += f64::from(above);
+            }
+        }
+        if let Some((mins, maxs)) = &mut sums {
+            for ((min, max), (_, sums)) in mins.iter_mut().zip(maxs.iter_mut()).zip(&all) {
+                [*min, *max] = sums.map(|sum| sum as f32);
             }
         }
         Ok(())

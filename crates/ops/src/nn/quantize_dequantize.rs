@@ -2,6 +2,7 @@
 //! kept as floats.
 
 use smallvec::smallvec;
+use thalweg_cpu::Writer;
 use thalweg_cpu::number::Wide;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
@@ -184,6 +185,7 @@ impl Quantization {
         }
     }
 
+    #[inline(always)]
     fn rounded<T: Wide>(self, x: T, steps: QuantizationSteps<T>) -> T {
         let x = match self.range_given {
             true if x > steps.max => steps.max,
@@ -270,18 +272,26 @@ fn kernel<T: Wide + NumberBounds>(p: &Prepare<'_>) -> Result<Prepared, KernelErr
             *to = [steps.min, steps.max, steps.scale, steps.inverse];
         }
         let steps = steps.as_chunks::<4>().0;
-        let x = cx.input::<T>(0)?;
+        let (x, isa) = (cx.input::<T>(0)?, cx.cpu().isa());
+        // The elements of a channel that follow each other.
+        let run = if channels == 1 { chunk } else { dims[2] };
         for_chunks(cx.pool(), cx.output::<T>(0)?, chunk, &|i, out| {
-            for (at, (out, &x)) in out.iter_mut().zip(&x[i * chunk..]).enumerate() {
-                let channel = if channels == 1 { 0 } else { at / dims[2] };
-                let [min, max, scale, inverse] = steps[channel];
+            let runs = out.chunks_mut(run).zip(x[i * chunk..].chunks(run));
+            for ((out, x), &[min, max, scale, inverse]) in runs.zip(steps) {
                 let steps = QuantizationSteps {
                     min,
                     max,
                     scale,
                     inverse,
                 };
-                *out = q.rounded(x, steps);
+                isa.run(Writer(
+                    out,
+                    #[inline(always)]
+                    |out: &mut [T]| {
+                        let pairs = out.iter_mut().zip(x);
+                        pairs.for_each(|(out, &x)| *out = q.rounded(x, steps));
+                    },
+                ));
             }
         });
         Ok(())

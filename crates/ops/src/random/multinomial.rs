@@ -1,6 +1,7 @@
 //! Multinomial, StatelessMultinomial: draws of classes by their unnormalised log probabilities.
 
-use thalweg_cpu::number::Number;
+use thalweg_cpu::number::{Number, double};
+use thalweg_cpu::{Isa, Writer};
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Effect, Gradient, arg, arg_of, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
@@ -47,6 +48,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// Writes a class for each sample, as TensorFlow's loop does for a batch that it does not split.
 fn draw<T: Number>(
+    isa: Isa,
     (philox, first): (Philox, u64),
     logits: &[T],
     classes: usize,
@@ -62,14 +64,22 @@ fn draw<T: Number>(
     };
     for (row, logits) in logits.chunks_exact(classes.max(1)).enumerate() {
         // Logits that are not finite have probability zero.
-        let finite = || logits.iter().map(|x| x.to_f64()).filter(|x| x.is_finite());
-        let largest = finite().fold(f64::MIN, f64::max);
+        let finite = |x: &T| Some(x.to_f64()).filter(|x| x.is_finite());
+        let largest = logits.iter().filter_map(finite).fold(f64::MIN, f64::max);
+        isa.run(Writer(
+            sums,
+            #[inline(always)]
+            |sums: &mut [f64]| {
+                for (sum, x) in sums.iter_mut().zip(logits) {
+                    let x = x.to_f64();
+                    let power = double::exp(x - largest);
+                    *sum = if x.is_finite() { power } else { 0.0 };
+                }
+            },
+        ));
         let mut total = 0.0;
-        for (sum, x) in sums.iter_mut().zip(logits) {
-            let x = x.to_f64();
-            if x.is_finite() {
-                total += (x - largest).exp();
-            }
+        for sum in &mut *sums {
+            total += *sum;
             *sum = total;
         }
         for sample in 0..samples {
@@ -103,7 +113,7 @@ fn prepare<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         dispatch!(dtype, [I32 I64], O => {
             let out = cx.output::<O>(0)?;
             // There are fewer classes than elements of a tensor, and TensorFlow narrows as well.
-            draw(from, logits, classes, samples, sums, |i, class| out[i] = class as O);
+            draw(cx.cpu().isa(), from, logits, classes, samples, sums, |i, class| out[i] = class as O);
             Ok(())
         }, else Err(KernelError::DType(dtype)))
     };

@@ -1,5 +1,7 @@
 //! Loops of all reductions: rows and columns in blocks of a fixed size, combined in a fixed order.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 use thalweg_cpu::Vectorize;
 use thalweg_cpu::parallel::{Disjoint, for_chunks};
@@ -8,7 +10,7 @@ use thalweg_tensor::Element;
 use thalweg_tensor::shape::elements;
 
 use super::axes::reduced;
-use super::layout::{ReductionLayout, TILE};
+use super::layout::{ReductionLayout, SHORT_ROW, TILE};
 use crate::support::elementwise::CHUNK;
 
 /// Number of elements of a row that are combined in parallel.
@@ -125,11 +127,23 @@ impl<F: Fold> Vectorize for FoldTask<'_, F> {
         let groups = l.outer.div_ceil(l.group);
         let (rest, tile) = (self.task / l.tiles, self.task % l.tiles);
         let (segment, group) = (rest / groups, rest % groups);
+        let outputs = group * l.group..l.outer.min((group + 1) * l.group);
+        if let (TaskOutput::Output(out), true) = (self.to, l.has_short_rows()) {
+            // SAFETY: each triple of segment, output and tile belongs to one task.
+            let out = unsafe { out.slice(outputs.start, outputs.len()) };
+            match l.rows {
+                2 => self.short_rows::<2>(outputs, out),
+                3 => self.short_rows::<3>(outputs, out),
+                4 => self.short_rows::<4>(outputs, out),
+                _ => self.short_rows::<SHORT_ROW>(outputs, out),
+            }
+            return;
+        }
         let column = tile * TILE;
         let width = TILE.min(l.columns - column);
         let mut sums = TileSums::<F>::new();
         let mut block = TileSums::<F>::new();
-        for i in group * l.group..l.outer.min((group + 1) * l.group) {
+        for i in outputs {
             sums.clear();
             if l.columns == 1 {
                 let sum = self.line(segment, l.output(i));
@@ -174,6 +188,21 @@ impl<F: Fold> FoldTask<'_, F> {
             let at = l.slab(piece / l.pieces) + row * l.columns;
             (at, l.piece.min(l.rows - row))
         })
+    }
+
+    /// Reduces rows of `N` elements, which is known to the compiler, or of fewer.
+    #[inline(always)]
+    fn short_rows<const N: usize>(&self, outputs: Range<usize>, out: &mut [F::Out]) {
+        let (l, fold) = (self.layout, self.fold);
+        let rows = l.rows.min(N);
+        for (i, out) in outputs.zip(out) {
+            let row = &self.x[l.output(i)..][..rows];
+            let join = |sum, &x| fold.join(sum, fold.lift(x));
+            *out = fold.finish(match row.first_chunk::<N>() {
+                Some(row) => row.iter().fold(fold.start(), join),
+                None => row.iter().fold(fold.start(), join),
+            });
+        }
     }
 
     /// Reduces all elements of a segment with one output.

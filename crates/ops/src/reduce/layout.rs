@@ -8,6 +8,8 @@ use crate::support::elementwise::CHUNK;
 
 /// Maximum number of columns that a task accumulates at a time; their accumulators stay in the L1 cache.
 pub(super) const TILE: usize = 1024;
+/// Rows of fewer elements are reduced in a loop of their own.
+pub(super) const SHORT_ROW: usize = 8;
 /// Maximum number of segments of one output's elements.
 const MAX_SEGMENTS: usize = 64;
 /// Minimum number of rows of a piece.
@@ -127,6 +129,12 @@ impl ReductionLayout {
             tiles,
             group: (CHUNK / work.max(1)).clamp(1, outer.max(1)),
         }
+    }
+
+    /// `true` if each output is that of one row, and the row is short.
+    #[inline(always)]
+    pub(super) fn has_short_rows(&self) -> bool {
+        self.columns == 1 && self.all_pieces == 1 && self.rows < SHORT_ROW
     }
 
     /// Number of outputs.

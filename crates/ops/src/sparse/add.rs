@@ -18,8 +18,15 @@ use crate::support::gradient_nodes::or_zeros;
 use crate::support::shapes::expect_scalar;
 use crate::support::tensors::AccountedVec;
 
-/// An entry of one or both of two sparse tensors: its number in each.
-type Pair = [Option<usize>; 2];
+/// An entry of one or both of two sparse tensors: its number in each, or [`NONE`].
+type Pair = [usize; 2];
+
+const NONE: usize = usize::MAX;
+
+/// The value of an entry in a pair.
+fn value<T: Copy>(all: &[T], number: usize) -> Option<T> {
+    all.get(number).copied()
+}
 
 /// The entries of two sparse tensors in ascending order of their indices.
 fn union(
@@ -42,14 +49,14 @@ fn union(
     }
     let (a, b) = (a.places(cx)?, b.places(cx)?);
     let most = a.len().saturating_add(b.len());
-    let mut all = AccountedVec::filled(most, [None; 2], cx.memory())?;
+    let mut all = AccountedVec::filled(most, [NONE; 2], cx.memory())?;
     let (mut i, mut j, mut count, mut stop) = (0, 0, 0, cx.stop_check());
     while i < a.len() || j < b.len() {
         stop.tick()?;
         // No place is as large.
         let [x, y] = [a.get(i), b.get(j)].map(|place| place.copied().unwrap_or(i64::MAX));
         let (of_a, of_b) = (x <= y, y <= x);
-        all[count] = [of_a.then_some(i), of_b.then_some(j)];
+        all[count] = [if of_a { i } else { NONE }, if of_b { j } else { NONE }];
         i += usize::from(of_a);
         j += usize::from(of_b);
         count += 1;
@@ -70,15 +77,20 @@ fn combined<T: Arithmetic>(
     let mut count = 0;
     for i in 0..pairs.len() {
         let [first, second] = pairs[i];
-        if let Some(value) = combine(first.map(|i| x[i]), second.map(|j| y[j])) {
+        if let Some(value) = combine(value(x, first), value(y, second)) {
             (pairs[count], values[count]) = (pairs[i], value);
             count += 1;
         }
     }
     let indices = index_tensor(cx, a.rank(), count, |i, to| {
         let [first, second] = pairs[i];
-        let index = first.map(|i| a.index(i)).or(second.map(|j| b.index(j)));
-        to.copy_from_slice(index.unwrap_or_default());
+        let index = if first == NONE {
+            b.index(second)
+        } else {
+            a.index(first)
+        };
+        // A loop: rows are too short for a copy of memory.
+        to.iter_mut().zip(index).for_each(|(to, i)| *to = *i);
     })?;
     Ok(vec![indices, cx.tensor_of(&[count], &values[..count])?])
 }

@@ -1,5 +1,7 @@
 //! AsString, StringToNumber.
 
+use std::fmt::Write;
+
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
     Gradient, arg, arg_of, bool_attr, int_attr, str_attr, type_attr, type_attr_or,
@@ -9,7 +11,7 @@ use thalweg_tensor::{DType, Tensor, dispatch};
 
 use super::map_strings::map_to_numbers;
 use super::numbers::parse;
-use super::printf::{FieldFormat, Style, float};
+use super::printf::{FieldFormat, Style, float, write_float};
 use crate::support::shapes::unchanged;
 use thalweg_cpu::number::Number;
 
@@ -89,7 +91,7 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
                     _ => [&blank, s].concat(),
                 }
             };
-            cx.strings_of(x.dims(), cx.strings(0)?.iter().map(|s| pad(s)))?
+            cx.strings_of(x.dims(), cx.strings(0)?.iter().map(pad))?
         }
         DType::C64 | DType::C128 => dispatch!(x.dtype(), COMPLEX, T => {
             let part = |x: f64| field.number(float(x, style, precision));
@@ -98,18 +100,40 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             cx.strings_of(x.dims(), x.as_slice::<T>()?.iter().map(one))?
         }, else return Err(KernelError::DType(x.dtype()))),
         dtype => dispatch!(dtype, FLOATS, T => {
-            let one = |x: &T| field.number(float(x.to_f64(), style, precision));
-            cx.strings_of(x.dims(), x.as_slice::<T>()?.iter().map(one))?
+            let all = x.as_slice::<T>()?;
+            padded(cx, x.dims(), field, all, |x, to| write_float(to, x.to_f64(), style, precision))?
         }, else dispatch!(dtype, INTS, T => {
             // Unsigned types have no place for a sign.
             let unsigned = [DType::U8, DType::U16, DType::U32, DType::U64].contains(&dtype);
             let flag = field.flag.filter(|f| !(unsigned && matches!(f, '+' | ' ')));
             let field = FieldFormat { flag, ..field };
-            let one = |x: &T| field.number(x.to_string());
-            cx.strings_of(x.dims(), x.as_slice::<T>()?.iter().map(one))?
+            padded(cx, x.dims(), field, x.as_slice::<T>()?, |x, to| write!(to, "{x}"))?
         }, else return Err(KernelError::DType(dtype)))),
     };
     Ok(vec![text])
+}
+
+/// Numbers that `write` appends to a text, padded.
+fn padded<T>(
+    cx: &TensorCx<'_>,
+    dims: &[usize],
+    field: FieldFormat,
+    numbers: &[T],
+    write: impl Fn(&T, &mut String) -> std::fmt::Result,
+) -> Result<Tensor, KernelError> {
+    let (mut all, mut stop) = (cx.string_tensor(dims)?, cx.stop_check());
+    let mut text = String::new();
+    for number in numbers {
+        stop.tick()?;
+        text.clear();
+        // A string takes any text.
+        let _ = write(number, &mut text);
+        match field.is_plain() {
+            true => all.push(text.as_bytes())?,
+            false => all.push(field.number(text.clone()).as_bytes())?,
+        }
+    }
+    Ok(all.finish()?)
 }
 
 /// Formats numbers as C's `printf` does.

@@ -1,5 +1,7 @@
 //! Numbers formatted like C's `printf`.
 
+use std::fmt::{self, Write};
+
 /// Format of a floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
@@ -13,29 +15,45 @@ pub(super) enum Style {
 
 /// Formats a number without a width; the default `precision` is 6.
 pub(super) fn float(x: f64, style: Style, precision: Option<usize>) -> String {
+    let mut text = String::new();
+    // A string takes any text.
+    let _ = write_float(&mut text, x, style, precision);
+    text
+}
+
+/// As [`float`], at the end of a text.
+pub(super) fn write_float(
+    to: &mut String,
+    x: f64,
+    style: Style,
+    precision: Option<usize>,
+) -> fmt::Result {
     if !x.is_finite() {
         let sign = if x < 0.0 { "-" } else { "" };
-        return format!("{sign}{}", if x.is_nan() { "nan" } else { "inf" });
+        return write!(to, "{sign}{}", if x.is_nan() { "nan" } else { "inf" });
     }
     let precision = precision.unwrap_or(6);
     match style {
-        Style::Fixed => format!("{x:.precision$}"),
-        Style::Scientific => scientific(x, precision),
-        Style::Shortest => {
-            let digits = precision.max(1);
-            let long = scientific(x, digits - 1);
-            let exponent = long.rsplit('e').next().and_then(|e| e.parse::<i64>().ok());
-            match exponent {
-                Some(e) if e >= -4 && e < digits as i64 => {
-                    let places = (digits as i64 - 1 - e).max(0) as usize;
-                    strip_trailing_zeros(&format!("{x:.places$}"))
-                }
-                _ => match long.split_once('e') {
-                    Some((number, e)) => format!("{}e{e}", strip_trailing_zeros(number)),
-                    None => long,
-                },
-            }
+        Style::Fixed => write!(to, "{x:.precision$}"),
+        Style::Scientific => to.write_str(&scientific(x, precision)),
+        Style::Shortest => to.write_str(&shortest(x, precision)),
+    }
+}
+
+/// `%g`.
+fn shortest(x: f64, precision: usize) -> String {
+    let digits = precision.max(1);
+    let long = scientific(x, digits - 1);
+    let exponent = long.rsplit('e').next().and_then(|e| e.parse::<i64>().ok());
+    match exponent {
+        Some(e) if e >= -4 && e < digits as i64 => {
+            let places = (digits as i64 - 1 - e).max(0) as usize;
+            strip_trailing_zeros(&format!("{x:.places$}"))
         }
+        _ => match long.split_once('e') {
+            Some((number, e)) => format!("{}e{e}", strip_trailing_zeros(number)),
+            None => long,
+        },
     }
 }
 
@@ -72,9 +90,14 @@ pub(super) struct FieldFormat {
 }
 
 impl FieldFormat {
+    /// `true` if it pads nothing.
+    pub(super) fn is_plain(self) -> bool {
+        self.width == 0 && self.flag.is_none()
+    }
+
     /// Pads a formatted number.
     pub(super) fn number(self, text: String) -> String {
-        if self.width == 0 && self.flag.is_none() {
+        if self.is_plain() {
             return text;
         }
         let signed = text.starts_with('-');

@@ -187,7 +187,7 @@ fn strings(data: &GraphData, node: &Node, input: usize) -> Option<Vec<String>> {
         {
             let all = value.as_strings().ok()?.iter();
             let text = |s: &[u8]| String::from_utf8(s.to_vec()).ok();
-            return all.map(|s| text(s)).collect();
+            return all.map(text).collect();
         }
         at = *from.inputs.first().filter(|_| from.op.name == "Identity")?;
     }

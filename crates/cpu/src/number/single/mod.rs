@@ -160,3 +160,46 @@ pub(super) fn ln_1p(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests;
+
+/// The angle whose sine is `s`, of a number from 0 to 1/2 with square `z`: coefficients of Cephes' `asinf`.
+#[inline(always)]
+fn asin_near(s: f32, z: f32) -> f32 {
+    let sum = 4.216_32e-2;
+    let sum = sum * z + 2.418_131e-2;
+    let sum = sum * z + 4.547_002_6e-2;
+    let sum = sum * z + 7.495_300_3e-2;
+    let sum = sum * z + 1.666_675_2e-1;
+    s + s * (z * sum)
+}
+
+/// The angle whose sine is the absolute value of `x`; beyond 1/2, half of the angle whose cosine that is.
+#[inline(always)]
+fn asin_or_half_acos(x: f32) -> (f32, bool) {
+    let size = x.abs();
+    let is_far = size > 0.5;
+    let z = if is_far { 0.5 * (1.0 - size) } else { x * x };
+    let s = if is_far { z.sqrt() } else { size };
+    (asin_near(s, z), is_far)
+}
+
+/// The inverse sine; NaN beyond 1.
+#[inline(always)]
+pub fn asin(x: f32) -> f32 {
+    let (angle, is_far) = asin_or_half_acos(x);
+    let far = consts::FRAC_PI_2 - 2.0 * angle;
+    let found = if is_far { far } else { angle };
+    found.copysign(x)
+}
+
+/// The inverse cosine; NaN beyond 1.
+#[inline(always)]
+pub fn acos(x: f32) -> f32 {
+    let (angle, is_far) = asin_or_half_acos(x);
+    let far = if x < 0.0 {
+        consts::PI - 2.0 * angle
+    } else {
+        2.0 * angle
+    };
+    let near = consts::FRAC_PI_2 - angle.copysign(x);
+    if is_far { far } else { near }
+}

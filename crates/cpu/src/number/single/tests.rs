@@ -105,3 +105,9 @@ fn integers_are_those_of_a_cast() {
         assert_eq!(to_i32(x), x as i32, "{x}");
     }
 }
+
+#[test]
+fn the_inverse_sine_and_cosine_are_within_four_ulps() {
+    is_within(4.0, asin, f64::asin);
+    is_within(4.0, acos, f64::acos);
+}

@@ -84,15 +84,23 @@ impl Band {
         usize::try_from((self.high - k) * width + along).ok()
     }
 
-    /// Element of the matrix at position `along` of packed row `row`; `None` for padding.
-    pub(super) fn element(self, row: i64, along: i64, size: [i64; 2], width: i64) -> Option<usize> {
+    /// Element of the matrix at position `along` of packed row `row`, and the number of elements of the diagonal from it on;
+    /// `None` for padding.
+    pub(super) fn element(
+        self,
+        row: i64,
+        along: i64,
+        size: [i64; 2],
+        width: i64,
+    ) -> Option<(usize, usize)> {
         let k = self.high - row;
         let (len, begin) = self.row(k, size, width);
         let along = along - begin;
         if along < 0 || along >= len {
             return None;
         }
-        usize::try_from((along - k.min(0)) * size[1] + along + k.max(0)).ok()
+        let at = (along - k.min(0)) * size[1] + along + k.max(0);
+        Some((usize::try_from(at).ok()?, (len - along) as usize))
     }
 
     /// Fails unless a matrix of this size has these diagonals.

@@ -79,6 +79,7 @@ fn band_part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             _ if column < end => ElementSource::From {
                 input: 0,
                 at: i,
+                step: 1,
                 len: end - column,
             },
             _ => ElementSource::Zeros(columns - column),
@@ -197,6 +198,11 @@ pub(crate) static DIAG_PART: Op = Op {
 };
 
 fn diagonal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let step = p.outputs[0].elements() + 1;
-    index_map(p, &[0], move |i| ElementSource::one(0, i * step))
+    let n = p.outputs[0].elements();
+    index_map(p, &[0], move |i| ElementSource::From {
+        input: 0,
+        at: i * (n + 1),
+        step: n + 1,
+        len: n - i,
+    })
 }

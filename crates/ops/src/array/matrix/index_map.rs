@@ -18,7 +18,9 @@ pub(super) enum ElementSource {
         input: usize,
         /// The index of the element.
         at: usize,
-        /// Number of elements, from this one on, that are adjacent there too.
+        /// The distance there from one element to the next.
+        step: usize,
+        /// Number of elements, from this one on, that are as far apart.
         len: usize,
     },
     /// So many zeros.
@@ -28,7 +30,12 @@ pub(super) enum ElementSource {
 impl ElementSource {
     /// An element of an input that is alone.
     pub(super) fn one(input: usize, at: usize) -> ElementSource {
-        ElementSource::From { input, at, len: 1 }
+        ElementSource::From {
+            input,
+            at,
+            step: 1,
+            len: 1,
+        }
     }
 }
 
@@ -65,13 +72,27 @@ fn index_map_kernel<T: Pod + Send + Sync>(
             while i < part.len() {
                 let rest = part.len() - i;
                 i += match formula(task * CHUNK + i) {
-                    ElementSource::From { input, at, len: 1 } => {
+                    ElementSource::From {
+                        input, at, len: 1, ..
+                    } => {
                         part[i] = inputs[input][at];
                         1
                     }
-                    ElementSource::From { input, at, len } => {
+                    ElementSource::From {
+                        input,
+                        at,
+                        step,
+                        len,
+                    } => {
                         let len = len.clamp(1, rest);
-                        part[i..][..len].copy_from_slice(&inputs[input][at..][..len]);
+                        let (to, from) = (&mut part[i..][..len], &inputs[input][at..]);
+                        match step {
+                            1 => to.copy_from_slice(&from[..len]),
+                            _ => {
+                                let from = from.iter().step_by(step.max(1));
+                                to.iter_mut().zip(from).for_each(|(to, x)| *to = *x);
+                            }
+                        }
                         len
                     }
                     ElementSource::Zeros(len) => {

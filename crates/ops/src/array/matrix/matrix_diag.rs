@@ -180,7 +180,12 @@ fn part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let (matrix, at) = (i / each, i % each);
         let (row, along) = ((at / width) as i64, (at % width) as i64);
         match band.element(row, along, size, width as i64) {
-            Some(place) => ElementSource::one(0, matrix * area + place),
+            Some((place, len)) => ElementSource::From {
+                input: 0,
+                at: matrix * area + place,
+                step: size[1] as usize + 1,
+                len,
+            },
             None if padded => ElementSource::one(1, 0),
             None => ElementSource::Zeros(1),
         }

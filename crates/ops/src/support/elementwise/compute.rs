@@ -199,15 +199,15 @@ macro_rules! computed {
     };
     ($dtype:expr, BITS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            i32 => I32 U8 U16; u64 => I8 I16 I64 U32 U64;)
+            i32 => I32 U8 U16; i64 => I64; u64 => I8 I16 U32 U64;)
     };
     ($dtype:expr, WRAPPING, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            f32 => F16 BF16 F32; f64 => F64; i32 => I8 I16 I32 U8 U16; u64 => I64 U32 U64; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
+            f32 => F16 BF16 F32; f64 => F64; i32 => I8 I16 I32 U8 U16; i64 => I64; u64 => U32 U64; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
     };
     ($dtype:expr, COMPUTED, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
-            f32 => F16 BF16 F32; f64 => F64; i32 => I8 I16 I32 U8 U16 Bool; u64 => I64 U32 U64; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
+            f32 => F16 BF16 F32; f64 => F64; i32 => I8 I16 I32 U8 U16 Bool; i64 => I64; u64 => U32 U64; thalweg_tensor::num_complex::Complex<f64> => C64 C128;)
     };
     (@ $dtype:expr, $T:ident => $body:expr, $other:expr, $($wide:ty => $($variant:ident)*;)*) => {
         match $dtype {
