@@ -200,7 +200,10 @@ impl Run<'_> {
             // The run has ended, and not the unit.
             Err(_) if limit < most && began.elapsed() >= limit => Ok(()),
             Err(why) => {
-                self.hangs += usize::from(why.starts_with(STOPPED));
+                self.hangs = match why.starts_with(STOPPED) {
+                    true => self.hangs + 1,
+                    false => 0,
+                };
                 self.results.add(json!({
                     "unit": unit, "result": "failed", "seconds": began.elapsed().as_secs_f64(),
                     "found": {"why": why},

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use smallvec::SmallVec;
+use thalweg_graph::simplify::known;
 use thalweg_graph::{Attrs, GraphData, Node, OutputId};
 use thalweg_tensor::{Dims, Tensor};
 
@@ -12,6 +13,8 @@ pub(super) enum NewInput {
     AsItWas,
     /// The same images in NHWC.
     ChannelsLast,
+    /// A number for each channel, of dimensions `[channels, 1, 1]`, as a row.
+    Row,
     /// Numbers for the dimensions of NHWC.
     Constant(Tensor),
 }
@@ -41,7 +44,10 @@ pub(super) fn image_dims(graph: &GraphData, of: OutputId) -> Option<Dims> {
     (dims.len() == 4).then_some(dims)
 }
 
-/// A value that is known before the step.
+/// A value that is known before the step, of a node that waits for no other: the node that reads it may have another
+/// constant in its place.
 pub(super) fn value(graph: &GraphData, of: OutputId) -> Option<&Tensor> {
-    graph.fact(of)?.value.as_ref()
+    let node = graph.node(of.node);
+    let is_free = node.controls.is_empty() && known(node);
+    graph.fact(of).filter(|_| is_free)?.value.as_ref()
 }

@@ -8,7 +8,7 @@ use thalweg_graph::{Attr, Attrs, Fact, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::{Shape, Tensor};
 
 use super::conversion::{Conversion, NewInput, image_dims, value};
-use super::order::{TO_FIRST, TO_LAST};
+use super::order::{TO_FIRST, TO_LAST, permuted};
 use super::{follow, image_ops};
 use crate::checked_node::checked_node;
 use crate::request::PlanContext;
@@ -25,8 +25,9 @@ pub(super) struct Converter<'a> {
     as_they_were: FxHashMap<OutputId, OutputId>,
     /// Values in NHWC, by device.
     channels_last: FxHashMap<(OutputId, u32), OutputId>,
-    /// Bytes that Transposes of this pass read.
+    /// Bytes that Transposes of this pass read, and those of the old graph that are left out.
     transposed: usize,
+    left_out: usize,
     /// Bytes of the images that convolutions read and write.
     convolved: usize,
 }
@@ -42,6 +43,7 @@ impl<'a> Converter<'a> {
             as_they_were: FxHashMap::default(),
             channels_last: FxHashMap::default(),
             transposed: 0,
+            left_out: 0,
             convolved: 0,
         }
     }
@@ -66,7 +68,8 @@ impl<'a> Converter<'a> {
         let fetches = old.fetches.iter().map(|&o| self.as_it_was(o));
         let fetches: Option<Vec<OutputId>> = fetches.collect();
         let fetches = fetches?;
-        (2 * self.transposed <= self.convolved).then_some(())?;
+        let more = self.transposed.saturating_sub(self.left_out);
+        (more.saturating_mul(2) <= self.convolved).then_some(())?;
         let node = |n: &NodeId| self.nodes[n.index()];
         Some(Simplified {
             feeds: old.feeds.iter().map(|f| f.as_ref().map(node)).collect(),
@@ -109,9 +112,15 @@ impl<'a> Converter<'a> {
             new.inputs[i] = match to {
                 NewInput::AsItWas => self.as_it_was(old)?,
                 NewInput::ChannelsLast => {
-                    image_bytes += self.old.graph.fact(old).map_or(0, bytes);
+                    image_bytes = self
+                        .old
+                        .graph
+                        .fact(old)
+                        .map_or(0, bytes)
+                        .saturating_add(image_bytes);
                     self.in_channels_last(old, device)?
                 }
+                NewInput::Row => self.row(node, device, old)?,
                 NewInput::Constant(tensor) => self.constant(node, device, tensor)?,
             };
         }
@@ -125,7 +134,7 @@ impl<'a> Converter<'a> {
             if images.contains(&(index as u32)) {
                 let dims = node.outputs[index].shape.to_dims()?;
                 let dims: SmallVec<[usize; 4]> = TO_LAST.iter().map(|&d| dims[d]).collect();
-                image_bytes += bytes(&node.outputs[index]);
+                image_bytes = bytes(&node.outputs[index]).saturating_add(image_bytes);
                 new.outputs[index] = Fact {
                     shape: fact.shape.merge(&Shape::known(&dims))?,
                     ..new.outputs[index].clone().without_value()
@@ -133,7 +142,7 @@ impl<'a> Converter<'a> {
             }
         }
         if image_ops::is_convolution(node) {
-            self.convolved += image_bytes;
+            self.convolved = self.convolved.saturating_add(image_bytes);
         }
         let to = self.push_for(id, new);
         for index in images {
@@ -145,14 +154,16 @@ impl<'a> Converter<'a> {
 
     /// Leaves out a Transpose of the user's graph between NCHW and NHWC, if the other order is there; `false` for another node.
     fn leave_out_transpose(&mut self, id: NodeId, node: &Node) -> bool {
-        let held = self.old.targets.contains(&id) || self.old.feeds.contains(&Some(id));
+        if node.op.name != "Transpose" || known(node) || !node.controls.is_empty() {
+            return false;
+        }
+        if self.old.targets.contains(&id) || self.old.feeds.contains(&Some(id)) {
+            return false;
+        }
         let (own, device) = (
             OutputId { node: id, index: 0 },
             self.old.devices[id.index()],
         );
-        if node.op.name != "Transpose" || known(node) || held || !node.controls.is_empty() {
-            return false;
-        }
         let (from, order) = (node.inputs[0], value(&self.old.graph, node.inputs[1]));
         let order = order.and_then(Tensor::to_ints).unwrap_or_default();
         let is = |places: [usize; 4]| order.iter().copied().eq(places.map(|p| p as i64));
@@ -169,6 +180,7 @@ impl<'a> Converter<'a> {
         } else {
             return false;
         }
+        self.left_out = bytes(&node.outputs[0]).saturating_add(self.left_out);
         // Nothing asks for it but by these.
         self.nodes.push(self.nodes[from.node.index()]);
         true
@@ -219,20 +231,36 @@ impl<'a> Converter<'a> {
             _ => to,
         };
         let same = channels == 1 || (lines, columns) == (1, 1);
-        if same && let Some(value) = &fact.value {
-            let value = value.reshaped(&to).ok()?;
-            return self.constant(source, device, value);
+        let known = value(&self.graph, from).and_then(|value| match same {
+            true => value.reshaped(&to).ok(),
+            false => permuted(value, order),
+        });
+        if let Some(known) = known {
+            return self.constant(source, device, known);
         }
         let (op, numbers) = match same {
             true => ("Reshape", to),
             false => ("Transpose", order),
         };
         if !same {
-            self.transposed += bytes(fact);
+            self.transposed = bytes(fact).saturating_add(self.transposed);
         }
         let numbers: Option<Vec<i64>> = numbers.iter().map(|&n| n.try_into().ok()).collect();
         let numbers = self.constant(source, device, Tensor::vector(&numbers?))?;
         self.add(source, device, op, &[from, numbers], Attrs::default())
+    }
+
+    /// Returns numbers of dimensions `[channels, 1, 1]` as a row, which is added to images in NHWC.
+    fn row(&mut self, node: &Node, device: u32, old: OutputId) -> Option<OutputId> {
+        let from = self.as_it_was(old)?;
+        let channels = *self.graph.fact(from)?.shape.to_dims()?.first()?;
+        if let Some(value) = value(&self.graph, from) {
+            let value = value.reshaped(&[channels]).ok()?;
+            return self.constant(node, device, value);
+        }
+        let dims = Tensor::vector(&[i64::try_from(channels).ok()?]);
+        let dims = self.constant(node, device, dims)?;
+        self.add(node, device, "Reshape", &[from, dims], Attrs::default())
     }
 
     fn constant(&mut self, source: &Node, device: u32, value: Tensor) -> Option<OutputId> {
@@ -242,7 +270,7 @@ impl<'a> Converter<'a> {
         self.add(source, device, "Const", &[], attrs)
     }
 
-    /// Adds a node of an op, named as the node of the old graph that it is for; returns its first output.
+    /// Adds a node of an op, named after the node of the old graph that it is for; returns its first output.
     fn add(
         &mut self,
         source: &Node,
@@ -251,8 +279,9 @@ impl<'a> Converter<'a> {
         inputs: &[OutputId],
         attrs: Attrs,
     ) -> Option<OutputId> {
+        let name = format!("{}/{op}", source.name);
         let op = &self.context.kernels.get(op)?.def;
-        let node = checked_node(&self.graph, op, source.name.clone(), inputs, attrs, source)?;
+        let node = checked_node(&self.graph, op, name, inputs, attrs, source)?;
         self.devices.push(device);
         let node = self.graph.push(node);
         Some(OutputId { node, index: 0 })
@@ -269,5 +298,6 @@ impl<'a> Converter<'a> {
 }
 
 fn bytes(fact: &Fact) -> usize {
-    fact.shape.elements().unwrap_or(0) * fact.dtype.size()
+    let elements = fact.shape.elements().unwrap_or(0);
+    elements.saturating_mul(fact.dtype.size())
 }

@@ -29,14 +29,16 @@ pub(super) fn conversion(graph: &GraphData, id: NodeId, node: &Node) -> Option<C
     }
 }
 
-/// An operand of fewer dimensions than the images has to be one number.
+/// An operand of fewer dimensions than the images has to be one number, or one for each channel.
 fn elementwise(graph: &GraphData, id: NodeId, node: &Node) -> Option<Conversion> {
     image_dims(graph, OutputId { node: id, index: 0 })?;
     let input = |&input: &OutputId| {
         let dims = graph.fact(input)?.shape.to_dims()?;
-        match dims.len() {
-            4 => Some(NewInput::ChannelsLast),
-            _ => (dims.iter().all(|&d| d == 1)).then_some(NewInput::AsItWas),
+        match dims[..] {
+            [_, _, _, _] => Some(NewInput::ChannelsLast),
+            _ if dims.iter().all(|&d| d == 1) => Some(NewInput::AsItWas),
+            [_, 1, 1] => Some(NewInput::Row),
+            _ => None,
         }
     };
     Conversion::of_images(node, node.inputs.iter().map(input).collect())

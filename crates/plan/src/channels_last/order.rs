@@ -28,6 +28,30 @@ pub(super) fn keeps_order(reduced: &[i64]) -> bool {
     !(stays(3) && (stays(1) || stays(2)))
 }
 
+/// The largest tensor that is brought into another order before the step, in bytes.
+const MAX_PERMUTED_BYTES: usize = 1 << 20;
+
+/// The elements of a tensor of four dimensions in another order of these; `None` if they are too many, or no plain bytes.
+pub(super) fn permuted(tensor: &Tensor, order: [usize; 4]) -> Option<Tensor> {
+    let dims: [usize; 4] = tensor.dims().try_into().ok()?;
+    let (size, bytes) = (tensor.dtype().size(), tensor.bytes());
+    if bytes.is_empty() || bytes.len() > MAX_PERMUTED_BYTES {
+        return None;
+    }
+    let steps = [dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1];
+    let (to, steps) = (order.map(|d| dims[d]), order.map(|d| steps[d]));
+    let mut new = Vec::with_capacity(bytes.len());
+    for element in 0..bytes.len() / size {
+        let (mut rest, mut at) = (element, 0);
+        for d in (0..4).rev() {
+            at += rest % to[d] * steps[d];
+            rest /= to[d];
+        }
+        new.extend_from_slice(&bytes[at * size..][..size]);
+    }
+    Tensor::from_bytes(tensor.dtype(), &to, &new).ok()
+}
+
 /// Other numbers in a tensor of the same dtype and dimensions.
 pub(super) fn numbers_like(tensor: &Tensor, numbers: &[i64]) -> Option<Tensor> {
     match tensor.dtype() {

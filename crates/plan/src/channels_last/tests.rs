@@ -1,8 +1,8 @@
 //! Graphs of images in NCHW on a GPU, after the pass.
 
 use thalweg_graph::{Attr, Fact, Graph, GraphData, Node, Output, OutputId};
-use thalweg_ops::{ArrayOps, DataFormat, MathOps, NnOps, Padding, ReduceOps, SourceOps};
-use thalweg_tensor::{DType, Shape};
+use thalweg_ops::{ArrayOps, DataFormat, MathOps, NnOps, Padding, ReduceOps, SourceOps, StateOps};
+use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::with_channels_last;
 use crate::compile::simplified;
@@ -188,4 +188,62 @@ fn numbers_for_dimensions_move_with_them() {
     let shape = only(&graph, "Reshape");
     assert_eq!(shape.outputs[0].shape, Shape::known(&[1, 1, 1, 2]));
     only(&graph, "Transpose");
+}
+
+#[test]
+fn a_number_for_each_channel_is_added_in_nhwc() {
+    let g = graph();
+    let fed = f32(&g, "row", &[4, 1, 1]);
+    let known = g.constant(Tensor::new(&[4, 1, 1], &[1f32, 2.0, 3.0, 4.0]).unwrap());
+    let x = convs(images(&g), 8);
+    let graph = converted(&[convs((x + fed) * known, 8)], 1);
+    let row = only(&graph, "Reshape");
+    assert_eq!(row.outputs[0].shape, Shape::known(&[4]));
+    let product = only(&graph, "Mul");
+    let value = graph.fact(product.inputs[1]).unwrap().value.as_ref();
+    assert_eq!(value.unwrap(), &Tensor::from([1f32, 2.0, 3.0, 4.0]));
+}
+
+#[test]
+fn constant_images_move_before_the_step() {
+    let g = graph();
+    let all: Vec<f32> = (0..120).map(|i| i as f32).collect();
+    let mask = g.constant(Tensor::new(&[1, 4, 6, 5], &all).unwrap());
+    let graph = converted(&[convs(convs(images(&g), 8) * mask, 8)], 1);
+    let value = graph.fact(only(&graph, "Mul").inputs[1]).unwrap();
+    let value = value.value.as_ref().unwrap();
+    assert_eq!(value.dims(), [1, 6, 5, 4]);
+    // The channels of the first pixel, and then of the second.
+    assert_eq!(
+        value.as_slice::<f32>().unwrap()[..6],
+        [0.0, 30.0, 60.0, 90.0, 1.0, 31.0]
+    );
+    let transposes = ops(&graph).iter().filter(|op| *op == "Transpose").count();
+    assert_eq!(transposes, 2);
+}
+
+#[test]
+fn transposes_that_the_graph_had_do_not_count() {
+    let g = graph();
+    let x = convs(images(&g), 8);
+    // A product of matrices needs its operand in NCHW.
+    let beside = f32(&g, "beside", &[64, 64, 64, 4]).transpose([0i32, 3, 1, 2]);
+    let rows = beside.softmax();
+    let all = ops(&converted(&[x, rows], 1));
+    assert!(!all.contains(&"Conv2D of NCHW".to_owned()), "{all:?}");
+}
+
+#[test]
+fn a_node_that_waits_for_an_update_stays_before_those_behind_it() {
+    let g = graph();
+    let x = convs(images(&g), 8);
+    let counter = g.variable("counter", 0.0f32);
+    let axes = g.op("Const").attr("dtype", DType::I32);
+    let axes = axes.attr("value", Attr::Tensor(Tensor::from([2i32, 3])));
+    let axes = axes.control(counter.assign_add(1.0f32)).output();
+    let rows = g.op("Sum").input(x).input(axes).output();
+    let graph = converted(&[rows, convs(x, 1)], 1);
+    let sum = only(&graph, "Sum");
+    let waits = !graph.node(sum.inputs[1].node).controls.is_empty();
+    assert!(waits && ints(&graph, sum, 1) == [2, 3]);
 }

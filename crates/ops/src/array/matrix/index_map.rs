@@ -86,6 +86,7 @@ fn index_map_kernel<T: Pod + Send + Sync>(
                     } => {
                         let len = len.clamp(1, rest);
                         let (to, from) = (&mut part[i..][..len], &inputs[input][at..]);
+                        debug_assert!(from.len() > (len - 1) * step, "{len} elements");
                         match step {
                             1 => to.copy_from_slice(&from[..len]),
                             _ => {
