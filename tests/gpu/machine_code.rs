@@ -1,5 +1,5 @@
 //! Machine code of hot kernels, as NVIDIA's disassembler prints it: how wide their loads and stores are, how many loads are
-//! in flight at once, and no memory of the thread.
+//! in flight at once, how many registers a thread takes, and no memory of the thread.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -39,6 +39,31 @@ struct Accesses {
     local: usize,
     /// Calls of other functions.
     calls: usize,
+    /// Registers of a thread.
+    registers: usize,
+}
+
+/// The most registers of a thread: 3 blocks of 256 threads have room on a multiprocessor, which has 65,536.
+const MAX_REGISTERS: usize = 80;
+
+/// Registers of a thread by function, from the disassembler's text.
+fn registers(text: &str) -> BTreeMap<String, usize> {
+    let mut all = BTreeMap::new();
+    for entry in text.split("EIATTR_REGCOUNT").skip(1) {
+        let mut words = entry.split(".word").skip(1).map(str::trim);
+        let name = words.next().and_then(|word| {
+            let (_, name) = word.split_once("index@(")?;
+            name.split_once(')')
+        });
+        let count = words.next().and_then(|word| {
+            let digits = word.strip_prefix("0x")?.split_whitespace().next()?;
+            usize::from_str_radix(digits, 16).ok()
+        });
+        if let (Some((name, _)), Some(count)) = (name, count) {
+            all.insert(name.to_owned(), count);
+        }
+    }
+    all
 }
 
 /// Bits of an access, by the words of its opcode.
@@ -85,14 +110,17 @@ fn instruction(line: &str) -> Option<(&str, &str)> {
 
 /// Accesses by function, from the disassembler's text.
 fn accesses(text: &str) -> BTreeMap<String, Accesses> {
-    let mut all = BTreeMap::new();
+    let (mut all, counts) = (BTreeMap::new(), registers(text));
     for section in text.split(".section\t.text.").skip(1) {
         let name: String = section
             .chars()
             .take_while(|c| c.is_alphanumeric() || *c == '_')
             .collect();
         let code: Vec<(&str, &str)> = section.lines().filter_map(instruction).collect();
-        let mut found = Accesses::default();
+        let mut found = Accesses {
+            registers: counts.get(&name).copied().unwrap_or(0),
+            ..Accesses::default()
+        };
         for (i, (opcode, _)) in code.iter().enumerate() {
             match opcode.split('.').next() {
                 Some("LDG") => {
@@ -166,29 +194,29 @@ fn hot_kernels_of_half_precision_load_16_bytes_at_once() {
         }
         let path = folder.join(format!("{source}.cubin"));
         std::fs::write(&path, compiler.cubin(&function, "sm_90").unwrap()).unwrap();
-        let output = Command::new(&program)
-            .arg("-c")
-            .arg(&path)
-            .output()
-            .unwrap();
+        let output = Command::new(&program).arg(&path).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         for (name, accesses) in accesses(&text) {
             found.insert((source.clone(), name), accesses);
         }
     }
-    println!("source, function: widest load and store in bits, loads in flight, calls");
+    println!("source, function: widest load and store in bits, loads in flight, calls, registers");
     for (source, name, [load, store]) in EXPECTED {
         let one = &found[&(source.to_owned(), name.to_owned())];
         println!(
-            "{source}, {name}: {} {} {} {}",
-            one.load, one.store, one.in_flight, one.calls
+            "{source}, {name}: {} {} {} {} {}",
+            one.load, one.store, one.in_flight, one.calls, one.registers
         );
         assert!(
             one.load >= load && one.store >= store,
             "{source}, {name}: {one:?}"
         );
         assert_eq!(one.local, 0, "{source}, {name} uses memory of its threads");
+        assert!(
+            (1..=MAX_REGISTERS).contains(&one.registers),
+            "{source}, {name}: {one:?}"
+        );
         assert!(
             one.calls == 0 || source != "multi-tensor cast",
             "{source}, {name}: {one:?}"
@@ -208,21 +236,25 @@ fn accesses_are_read_from_the_disassemblers_text() {
         \t/*0040*/    @!P0 STG.E.64 desc[UR4][R2.64], R12 ;\n\
         \t.section\t.text.Two,\"ax\"\n\
         \t/*0000*/    @P1 LDG.E R4, desc[UR4][R2.64] ;\n\
-        \t/*0010*/    STL [R1], R4 ;\n";
+        \t/*0010*/    STL [R1], R4 ;\n\
+        \t//----- nvinfo : EIATTR_REGCOUNT\n\
+        \t/*0004*/ \t.word\tindex@(Two)\n\
+        \t/*0008*/ \t.word\t0x00000024\n\
+        \t//----- nvinfo : EIATTR_FRAME_SIZE\n";
     let all = accesses(text);
     let one = Accesses {
         load: 128,
         store: 64,
         in_flight: 2,
-        local: 0,
-        calls: 0,
+        ..Accesses::default()
     };
     let two = Accesses {
         load: 32,
         store: 0,
         in_flight: 1,
         local: 1,
-        calls: 0,
+        registers: 36,
+        ..Accesses::default()
     };
     assert_eq!((&all["One"], &all["Two"]), (&one, &two));
 }

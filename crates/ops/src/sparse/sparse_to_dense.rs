@@ -152,10 +152,13 @@ fn dense(cx: &TensorCx<'_>) -> Result<Tensor, KernelError> {
         return cx.strings_of(&dims, all);
     }
     let mut all = cx.zeros(values.dtype(), &dims)?;
+    let is_zero = default.bytes().iter().all(|&byte| byte == 0);
     dispatch!(values.dtype(), PLAIN, T => {
         let (values, default) = (values.as_slice::<T>()?, default.to_scalar::<T>()?);
         let out = all.as_mut_slice::<T>()?;
-        out.fill(default);
+        if !is_zero {
+            out.fill(default);
+        }
         for (k, &at) in places.iter().enumerate() {
             out[at] = values[value(k)];
         }

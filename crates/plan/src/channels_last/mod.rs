@@ -3,8 +3,9 @@
 //! cuDNN's fastest engines of half precision read images whose channels come last, and bring others into that order before
 //! each convolution and back after it. This pass keeps the images between convolutions in that order. An op with attribute
 //! `data_format` gets NHWC; elementwise ops, concatenations and the like follow their inputs; a Transpose stands only where
-//! another op makes or needs the order of the user's graph. The graph stays as it is where these Transposes would move more
-//! than half of the bytes of the convolutions' images.
+//! another op makes or needs the order of the user's graph. The graph stays as it is where these Transposes, less those of
+//! the user's that they replace, would move more than half of the bytes of the convolutions' images. An input that waits for
+//! other nodes is never replaced by a constant, although its value is known.
 
 mod conversion;
 mod converter;
