@@ -34,7 +34,8 @@ pub mod depthwise;
 mod epilogue;
 pub mod gemm;
 pub mod gram;
-pub mod isa;
+pub mod halves;
+mod isa;
 mod layout;
 pub mod linalg;
 pub mod lrn;
@@ -54,6 +55,7 @@ pub mod window_axis;
 
 pub use cpu::Cpu;
 pub use epilogue::{Activation, Epilogue};
+pub use halves::{narrow_f16, widen_f16};
 pub use isa::{Isa, Vectorize, Writer};
 pub use layout::Layout;
 pub use micro_kernel::Tiled;

@@ -4,7 +4,6 @@ use std::f64::consts::PI;
 
 use super::SINGLE_ERROR;
 use super::polynomial::polynomial;
-use crate::number::double::{exp, ln};
 
 /// The derivative of the logarithm of the gamma function; NaN at 0, -1, -2 and so on.
 pub fn digamma(x: f64) -> f64 {
@@ -42,20 +41,21 @@ pub fn digamma(x: f64) -> f64 {
 
 /// The zeta function of Hurwitz: the sum of `(q + n)^-x` over all whole n from 0.
 pub fn zeta(x: f64, q: f64) -> f64 {
-    zeta_by(x, q, f64::EPSILON / 2.0, f64::powf)
+    zeta_by(x, q, (9, f64::EPSILON / 2.0), f64::powf)
 }
 
 /// As [`zeta`], exact enough for `f32`.
 pub fn zeta_single(x: f64, q: f64) -> f64 {
-    zeta_by(x, q, SINGLE_ERROR, |base, exponent| match base > 0.0 {
-        true => exp(exponent * ln(base)),
+    zeta_by(x, q, (4, SINGLE_ERROR), |base, exponent| match base > 0.0 {
+        true => (exponent * base.ln()).exp(),
         false => base.powf(exponent),
     })
 }
 
-/// As [`zeta`], with powers by a function; the sum ends at a relative error.
+/// As [`zeta`], with powers by a function. At least so many terms, up to so large a base, are added one by one, and the sum
+/// ends at a relative error.
 #[inline(always)]
-fn zeta_by(x: f64, q: f64, error: f64, power: impl Fn(f64, f64) -> f64) -> f64 {
+fn zeta_by(x: f64, q: f64, (single, error): (usize, f64), power: impl Fn(f64, f64) -> f64) -> f64 {
     // (2k)! / B2k, where B2k are Bernoulli's numbers.
     const TERMS: [f64; 12] = [
         12.0,
@@ -96,7 +96,7 @@ fn zeta_by(x: f64, q: f64, error: f64, power: impl Fn(f64, f64) -> f64) -> f64 {
     // so slowly that no more than a bounded number is added.
     let (mut sum, mut a, mut b) = (power(q, -x), q, 0.0);
     let mut n = 0;
-    while n < 9 || a <= 9.0 {
+    while n < single || a <= single as f64 {
         n += 1;
         a += 1.0;
         b = power(a, -x);
@@ -144,4 +144,26 @@ fn polygamma_by(n: f64, x: f64, zeta: fn(f64, f64) -> f64) -> f64 {
     let next = n + 1.0;
     let sign = if next % 2.0 == 0.0 { 1.0 } else { -1.0 };
     sign * libm::lgamma(next).exp() * zeta(next, x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeta_for_singles_is_as_exact_as_a_single() {
+        for x in [1.001, 1.5, 2.0, 3.7, 8.5, 20.0, 60.0] {
+            for q in [1e-3, 0.3, 1.0, 2.2, 3.9, 4.1, 9.0, 77.0, 1e5] {
+                let (exact, found) = (zeta(x, q), zeta_single(x, q));
+                let off = (found - exact).abs() / exact;
+                assert!(
+                    off < f64::from(f32::EPSILON) / 4.0 || exact < 1e-300,
+                    "{x} {q}: {off:e}"
+                );
+            }
+        }
+        // Below zero there is one for whole numbers.
+        assert!((zeta_single(2.0, -1.5) / zeta(2.0, -1.5) - 1.0).abs() < 1e-8);
+        assert_eq!(zeta_single(1.0, 2.0), f64::INFINITY);
+    }
 }

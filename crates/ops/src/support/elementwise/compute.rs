@@ -1,8 +1,7 @@
 //! Types that elementwise functions are computed in, and conversions from and to narrower dtypes.
 
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use thalweg_cpu::Isa;
+use thalweg_cpu::{Isa, narrow_f16, widen_f16};
 use thalweg_tensor::num_complex::Complex;
 use thalweg_tensor::{DType, Element};
 
@@ -87,8 +86,8 @@ macro_rules! conversions {
                         size: size_of::<$s>(),
                         // The same bits come out on each instruction set.
                         isa: Isa::detect(),
-                        widen: |_, from, to| $widened(bytemuck::cast_slice::<u8, $s>(from), to),
-                        narrow: |_, from, to| $narrowed(bytemuck::cast_slice_mut::<u8, $s>(to), from),
+                        widen: |isa, from, to| $widened(isa, bytemuck::cast_slice::<u8, $s>(from), to),
+                        narrow: |isa, from, to| $narrowed(isa, from, bytemuck::cast_slice_mut::<u8, $s>(to)),
                     }),)?
                     $(DType::$dtype => Some(Conversion {
                         size: size_of::<$t>(),
@@ -122,7 +121,7 @@ fn rounded_bf16(x: f32) -> bf16 {
 
 conversions! {
     f32 {
-        @F16 f16, HalfFloatSliceExt::convert_to_f32_slice, HalfFloatSliceExt::convert_from_f32_slice;
+        @F16 f16, widen_f16, narrow_f16;
         BF16 bf16, |x| x.to_f32(), |w| rounded_bf16(w);
         I8 i8, |x| f32::from(x), |w| w as i8;
         U8 u8, |x| f32::from(x), |w| w as u8;
