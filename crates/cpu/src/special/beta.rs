@@ -1,6 +1,6 @@
 //! The incomplete beta function.
 
-use super::SINGLE_ERROR;
+use super::polynomial::SINGLE_ERROR;
 
 /// Maximum number of terms: a fraction that has not converged by then is as good as it gets.
 const TERMS: u32 = 4000;

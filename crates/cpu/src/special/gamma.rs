@@ -1,6 +1,7 @@
 //! The incomplete gamma functions.
 
-use super::{SINGLE_ERROR, digamma};
+use super::digamma;
+use super::polynomial::SINGLE_ERROR;
 
 /// Maximum number of terms: a series that has not converged by then does not.
 const TERMS: usize = 2000;

@@ -27,6 +27,3 @@ pub use gamma::{igamma, igamma_single, igamma_slope, igammac, igammac_single};
 pub use integrals::{dawsn, expint, fresnel, spence};
 pub use ndtri::{erfinv, ndtri};
 pub use polygamma::{digamma, polygamma, polygamma_single, zeta, zeta_single};
-
-/// The relative error at which a sum ends whose result is rounded to `f32`: a sixteenth of its precision.
-const SINGLE_ERROR: f64 = f32::EPSILON as f64 / 16.0;

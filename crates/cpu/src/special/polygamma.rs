@@ -2,8 +2,7 @@
 
 use std::f64::consts::PI;
 
-use super::SINGLE_ERROR;
-use super::polynomial::polynomial;
+use super::polynomial::{SINGLE_ERROR, polynomial};
 
 /// The derivative of the logarithm of the gamma function; NaN at 0, -1, -2 and so on.
 pub fn digamma(x: f64) -> f64 {

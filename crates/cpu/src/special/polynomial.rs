@@ -1,4 +1,7 @@
-//! Polynomials by Horner's rule, and sums of falling terms.
+//! Polynomials by Horner's rule, sums of falling terms, and the end of sums.
+
+/// The relative error at which a sum ends whose result is rounded to `f32`: a sixteenth of its precision.
+pub(super) const SINGLE_ERROR: f64 = f32::EPSILON as f64 / 16.0;
 
 /// A polynomial, its highest coefficient first.
 pub(super) fn polynomial(x: f64, coefficients: &[f64]) -> f64 {
