@@ -19,10 +19,13 @@ impl BroadcastIndex {
         for (i, &len) in dims.iter().rev().enumerate() {
             let own = own.len().checked_sub(i + 1).map_or(1, |at| own[at]);
             let step = if own == 1 { 0 } else { stride };
-            stride *= own;
+            // Only an empty tensor has dimensions whose product overflows, and it is not iterated.
+            stride = usize::wrapping_mul(stride, own);
             match steps.last_mut() {
                 _ if len == 1 => {}
-                Some((inner, inner_step)) if step == *inner * *inner_step => *inner *= len,
+                Some((inner, inner_step)) if step == inner.wrapping_mul(*inner_step) => {
+                    *inner = inner.wrapping_mul(len);
+                }
                 _ => steps.push((len, step)),
             }
         }
@@ -76,5 +79,7 @@ mod tests {
         }
         // A result without elements.
         BroadcastIndex::new(&Shape::known(&[0, 4]), &[0, 4]);
+        let long = [0, 1 << 40, 1 << 40];
+        BroadcastIndex::new(&Shape::known(&long), &long);
     }
 }
