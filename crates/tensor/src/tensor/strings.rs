@@ -15,7 +15,7 @@ use crate::shape::{Dims, checked_elements};
 ///
 /// Each byte counts against the memory before it is allocated, and the allocation is fallible: so the strings of an
 /// untrusted graph cannot end the process. The bytes of all strings lie in one buffer, which doubles when it is full, or
-/// grows by what is needed where the memory does not allow that.
+/// grows by less where the memory does not allow that.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -115,11 +115,18 @@ impl StringTensorBuilder {
         Ok(())
     }
 
-    /// Reserves memory for `bytes` more, and for as many as there are.
+    /// Reserves memory for `bytes` more: for as many as there are, or half of that and so on, as the limit allows. So a buffer
+    /// that is close to its limit is not copied for each string.
     #[cold]
     fn grow(&mut self, bytes: usize) -> Result<(), TensorError> {
-        let amply = bytes.max(self.bytes.len());
-        self.reserve(amply).or_else(|_| self.reserve(bytes))
+        let mut amply = self.bytes.len();
+        while amply > bytes {
+            if self.reserve(amply).is_ok() {
+                return Ok(());
+            }
+            amply /= 2;
+        }
+        self.reserve(bytes)
     }
 
     /// Adds bytes to the unfinished string.
@@ -297,6 +304,19 @@ mod tests {
             }
         };
         refused(grown());
+    }
+
+    #[test]
+    fn a_buffer_close_to_its_limit_is_copied_few_times() {
+        let memory = Arc::new(Memory::new(Some(100_000)));
+        let mut tensor = StringTensorBuilder::new(&[1000], Some(&memory)).unwrap();
+        let (mut copies, mut last) = (0, tensor.bytes.capacity());
+        while tensor.push(b"seven..").is_ok() {
+            copies += usize::from(tensor.bytes.capacity() != last);
+            last = tensor.bytes.capacity();
+        }
+        assert!(tensor.bytes.len() > 90_000, "{}", tensor.bytes.len());
+        assert!(copies < 40, "{copies}");
     }
 
     #[test]
