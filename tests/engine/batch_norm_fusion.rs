@@ -125,6 +125,40 @@ fn inference_batch_norms_and_relu_fuse_into_convolutions() {
         let values = feeds(&l.inputs);
         assert_fused_matches(&what, &[l.norm[0]], &values, &ops);
         assert_fused_matches(&format!("{what}, relu"), &[l.norm[0].relu()], &values, &ops);
+        let ops = [ops[0], ops[1], ops[2], ("Sigmoid", 0), ("Mul", 0)];
+        let y = l.norm[0];
+        assert_fused_matches(&format!("{what}, swish"), &[y * y.sigmoid()], &values, &ops);
+    }
+}
+
+#[test]
+fn a_residual_and_an_activation_fuse_into_convolutions() {
+    for (format, (sizes, stride)) in FORMATS
+        .into_iter()
+        .flat_map(|f| SIZES.map(|s| (f, s)))
+        .flat_map(|(f, s)| [1, 2].map(|stride| (f, (s, stride))))
+    {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, Shape::known(&images(format, sizes[0])));
+        let f = g.placeholder("f", DType::F32, Shape::known(&sizes[1]));
+        let moments = moments(&g, sizes[1][3]);
+        let conv = x.conv2d(f, [stride; 2], Padding::Same, format);
+        let side = g.placeholder("side", DType::F32, conv.shape());
+        let normed = norm(NORMS[2], conv, moments, format, false)[0];
+        let biased = conv.bias_add(moments[1], format);
+        let inputs: Vec<_> = [x, f, side].into_iter().chain(moments).collect();
+        let values = feeds(&inputs);
+        for (what, y) in [("norm", normed), ("bias", biased)] {
+            let what = format!("{format:?}, {sizes:?}, {stride}, {what}");
+            let ops = [("_FusedConv2D", 1), ("Conv2D", 0), ("AddV2", 0)];
+            let sum = side + y;
+            assert_fused_matches(&what, &[sum], &values, &ops);
+            let ops = [ops[0], ops[1], ops[2], ("Relu", 0)];
+            assert_fused_matches(&format!("{what}, relu"), &[sum.relu()], &values, &ops);
+            let gate = (sum + g.constant(3.0f32)).relu6() * g.constant(1.0f32 / 6.0);
+            let ops = [ops[0], ops[1], ops[2], ("Relu6", 0), ("Mul", 0)];
+            assert_fused_matches(&format!("{what}, hard"), &[sum * gate], &values, &ops);
+        }
     }
 }
 

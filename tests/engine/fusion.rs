@@ -8,7 +8,7 @@ use thalweg::session::Feed;
 pub(super) const FORMATS: [DataFormat; 2] = [DataFormat::Nhwc, DataFormat::Nchw];
 
 /// The ops that may follow a bias in a fused product or convolution.
-pub(super) const ACTIVATIONS: [&str; 2] = ["Relu", "Relu6"];
+pub(super) const ACTIVATIONS: [&str; 3] = ["Relu", "Relu6", "Tanh"];
 
 /// Numbers between -1 and 1; neighbours differ.
 pub(super) fn numbers(dims: &[usize], seed: usize) -> Tensor {

@@ -142,9 +142,9 @@ fn main() {
         for _ in 0..rounds {
             for (i, c) in convs.iter_mut().enumerate() {
                 let e = Epilogue {
-                    scale: None,
                     bias: Some(&c.b),
                     activation: Activation::Relu,
+                    ..Epilogue::NONE
                 };
                 let s = &mut scratch[..conv2d_scratch::<f32>(cpu.isa, threads, &c.g)];
                 times.time(&format!("conv{}", i + 1), || {

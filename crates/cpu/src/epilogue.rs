@@ -1,57 +1,55 @@
-//! Epilogues of GEMMs and convolutions: scale, bias and activation, before a result is stored.
+//! Epilogues of GEMMs and convolutions: scale, bias, residual and activation, before a result is stored.
 
 use std::slice::SliceIndex;
 
-use super::Cpu;
-use super::number::Number;
-use super::scratch::for_chunks;
-use super::vector::{Lanes, Vector};
 use bytemuck::Pod;
 
-/// A function that is applied to each output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Activation {
-    /// The number itself.
-    #[default]
-    None,
-    /// `max(x, 0)`; NaN stays.
-    Relu,
-    /// `min(max(x, 0), 6)`; NaN stays.
-    Relu6,
+use super::activation::Activation;
+use super::number::Wide;
+use super::scratch::for_chunks;
+use super::vector::{Lanes, Vector, VectorCode, Vectored, run_in_vectors};
+use super::{Cpu, Isa};
+
+/// A tensor that is added to the outputs of a GEMM or convolution, element by element.
+#[derive(Clone, Copy, Debug)]
+pub struct Residual<'a, T> {
+    values: &'a [T],
+    /// Address of the first output.
+    output: usize,
 }
 
-impl Activation {
-    /// All of them.
-    pub const ALL: &[Activation] = &[Activation::None, Activation::Relu, Activation::Relu6];
-
-    /// Applies the activation to a vector of any width: this is all there is of its arithmetic.
+impl<'a, T> Residual<'a, T> {
+    /// The values that belong to the elements of `output`.
     ///
-    /// # Safety
-    /// As [`Vector`].
-    #[inline(always)]
-    pub(super) unsafe fn apply<V: Vector>(self, x: V) -> V {
-        // SAFETY: by the caller's promise.
-        unsafe {
-            match self {
-                Activation::None => x,
-                Activation::Relu => x.at_least(V::zero()),
-                Activation::Relu6 => {
-                    let six = V::splat(V::Elem::from_f64(6.0));
-                    x.at_least(V::zero()).at_most(six)
-                }
-            }
+    /// # Panics
+    /// If there are more or fewer than outputs.
+    pub fn new(values: &'a [T], output: &[T]) -> Self {
+        assert_eq!(values.len(), output.len(), "one value for each output");
+        Residual {
+            values,
+            output: output.as_ptr().addr(),
         }
+    }
+
+    /// Pointer to the value of the output at this place.
+    #[inline(always)]
+    pub(super) fn at(&self, output: *const T) -> *const T {
+        let distance = output.addr().wrapping_sub(self.output);
+        self.values.as_ptr().wrapping_byte_add(distance)
     }
 }
 
-/// The operations on each output before it is stored: it is scaled, the bias is added, and then the activation applied.
+/// The operations on each output before it is stored: it is scaled, the bias and the residual are added, and then the
+/// activation applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a, T> {
     /// A factor for each output channel, or column.
     pub scale: Option<&'a [T]>,
     /// The bias of each output channel, or column.
     pub bias: Option<&'a [T]>,
-    /// The activation, after the bias.
+    /// A tensor of the output's dimensions, which is added after the bias. Of convolutions alone.
+    pub residual: Option<Residual<'a, T>>,
+    /// The activation, after the bias and the residual.
     pub activation: Activation,
 }
 
@@ -60,12 +58,14 @@ impl<T> Epilogue<'_, T> {
     pub const NONE: Self = Epilogue {
         scale: None,
         bias: None,
+        residual: None,
         activation: Activation::None,
     };
 
     /// `true` if it is the identity.
     pub(crate) fn is_nothing(&self) -> bool {
-        self.scale.is_none() && self.bias.is_none() && self.activation == Activation::None
+        let adds = self.bias.is_some() || self.residual.is_some();
+        self.scale.is_none() && !adds && self.activation == Activation::None
     }
 
     /// Numbers that [`padded`](Epilogue::padded) needs for this many in each list.
@@ -111,7 +111,7 @@ impl<'a, T: Pod> Epilogue<'a, T> {
         Epilogue {
             scale: copied(self.scale, scales),
             bias: copied(self.bias, biases),
-            activation: self.activation,
+            ..self
         }
     }
 
@@ -123,6 +123,10 @@ impl<'a, T: Pod> Epilogue<'a, T> {
         Epilogue {
             scale: self.scale.map(bytemuck::cast_slice),
             bias: self.bias.map(bytemuck::cast_slice),
+            residual: self.residual.map(|residual| Residual {
+                values: bytemuck::cast_slice(residual.values),
+                output: residual.output,
+            }),
             activation: self.activation,
         }
     }
@@ -136,80 +140,249 @@ fn with_zeros<'r, T: Pod>(list: &[T], room: &'r mut [T]) -> &'r mut [T] {
     room
 }
 
-impl<T: Number> Epilogue<'_, T> {
-    /// Applies the epilogue to an output of this channel.
-    #[inline(always)]
-    pub(super) fn of(&self, channel: usize, y: T) -> T {
-        // SAFETY: a vector of a single lane needs no instructions.
-        let Lanes([y]) = unsafe { self.of_lanes(channel, 1, Lanes([y])) };
-        y
+impl<'a, T> Epilogue<'a, T> {
+    /// The epilogue without what needs the place of an output, and what follows then: [`Epilogue::apply`].
+    pub(super) fn split_at_residual(self) -> (Self, Self) {
+        if self.residual.is_none() {
+            return (self, Self::NONE);
+        }
+        let first = Epilogue {
+            residual: None,
+            activation: Activation::None,
+            ..self
+        };
+        let then = Epilogue {
+            scale: None,
+            bias: None,
+            ..self
+        };
+        (first, then)
     }
 
-    /// Applies the epilogue to the outputs of `count` channels from `first` on, the first lanes of a vector.
+    /// `true` if [`Epilogue::end`] follows when outputs are stored: it has more code than each of a tile's registers may
+    /// have a copy of.
+    #[inline(always)]
+    pub(super) fn has_end(&self) -> bool {
+        self.residual.is_some() || !self.activation.is_short()
+    }
+}
+
+impl<T: Wide> Epilogue<'_, T> {
+    /// Applies the epilogue to an output of this channel, which has no residual.
+    pub(super) fn of(&self, channel: usize, y: T) -> T {
+        let mut y = [y];
+        // SAFETY: a vector of a single lane needs no instructions.
+        unsafe {
+            Lanes(y) = self.begin(channel, 1, Lanes(y));
+            self.end::<Lanes<T, 1>>(&mut y);
+        }
+        y[0]
+    }
+
+    /// Applies the activation to a vector before it is stored, unless an [end](Epilogue::end) follows.
+    ///
+    /// # Safety
+    /// As [`Vector`].
+    #[inline(always)]
+    pub(super) unsafe fn activated<V: Vector<Elem = T>>(&self, y: V) -> V {
+        match self.has_end() {
+            true => y,
+            // SAFETY: by the caller's promise.
+            false => unsafe { self.activation.apply_short(y) },
+        }
+    }
+
+    /// Applies the epilogue but for its [end](Epilogue::end) to the outputs of `count` channels from `first` on, the first
+    /// lanes of a vector.
     ///
     /// # Safety
     /// As [`Vector`]; `0 < count <= V::LANES`.
     #[inline(always)]
-    pub(super) unsafe fn of_lanes<V: Vector<Elem = T>>(
-        &self,
-        first: usize,
-        count: usize,
-        mut y: V,
-    ) -> V {
-        let lanes = |list: &[T]| {
-            let list = &list[first..first + count];
-            // SAFETY: the list has as many elements; the rest is the caller's promise.
-            unsafe {
-                match count == V::LANES {
-                    true => V::load(list.as_ptr()),
-                    false => V::load_first(list.as_ptr(), count),
-                }
-            }
-        };
+    pub(super) unsafe fn begin<V: Vector<Elem = T>>(&self, first: usize, count: usize, y: V) -> V {
         // SAFETY: by the caller's promise.
         unsafe {
-            if let Some(scale) = self.scale {
-                y = y.mul(lanes(scale));
-            }
-            if let Some(bias) = self.bias {
-                y = y.add(lanes(bias));
-            }
-            self.activation.apply(y)
+            let scale = of_channels(self.scale, first, count);
+            let bias = of_channels(self.bias, first, count);
+            self.activated(moved([scale, bias], y))
         }
     }
 
+    /// Adds the residual to outputs that follow each other in memory, and applies the activation, if there is an end.
+    ///
+    /// # Safety
+    /// As [`Vector`].
+    #[inline(always)]
+    pub(super) unsafe fn end<V: Vector<Elem = T>>(&self, outputs: &mut [T]) {
+        if !self.has_end() {
+            return;
+        }
+        let mut at = 0;
+        while at < outputs.len() {
+            let count = V::LANES.min(outputs.len() - at);
+            let to = outputs[at..].as_mut_ptr();
+            // SAFETY: there are as many outputs, and as many residuals; the rest is the caller's promise.
+            unsafe {
+                let mut y = load::<V>(to, count);
+                if let Some(residual) = self.residual {
+                    y = y.add(load(residual.at(to), count));
+                }
+                store(self.activation.apply(y), to, count);
+            }
+            at += V::LANES;
+        }
+    }
+}
+
+impl<T: Vectored> Epilogue<'_, T> {
     /// Applies the epilogue to outputs in place. Their channels are the middle one of three dimensions, of which the
     /// last has `after` numbers.
     pub(super) fn apply(&self, cpu: Cpu<'_>, channels: usize, after: usize, output: &mut [T]) {
         if self.is_nothing() || output.is_empty() {
             return;
         }
-        for_chunks(cpu.pool, output, channels * after, &|_, image| {
-            if after == 1 {
-                // Without loops of one step.
-                for (channel, y) in image.iter_mut().enumerate() {
-                    *y = self.of(channel, *y);
-                }
-                return;
-            }
-            for (channel, numbers) in image.chunks_mut(after).enumerate() {
-                for y in numbers {
-                    *y = self.of(channel, *y);
-                }
-            }
+        // Pixels with all of their channels, or planes of one channel.
+        let line = if after == 1 { channels } else { after };
+        let lines = CHUNK.div_ceil(line);
+        for_chunks(cpu.pool, output, line * lines, &|i, chunk| {
+            let code = ApplyToLines {
+                epilogue: self,
+                channels,
+                plane: (after > 1).then_some(i * lines),
+                line,
+                chunk,
+            };
+            run_in_vectors(cpu.isa, code);
         });
+    }
+
+    /// Applies the epilogue in place to outputs of one channel.
+    pub(super) fn apply_to_plane(&self, isa: Isa, channel: usize, plane: &mut [T]) {
+        if self.is_nothing() || plane.is_empty() {
+            return;
+        }
+        let code = ApplyToLines {
+            epilogue: self,
+            channels: channel + 1,
+            plane: Some(channel),
+            line: plane.len(),
+            chunk: plane,
+        };
+        run_in_vectors(isa, code);
     }
 }
 
-#[cfg(test)]
-impl Activation {
-    /// Applies the activation by its definition: tests compare with this.
-    pub(crate) fn of(self, x: f64) -> f64 {
-        match self {
-            Activation::None => x,
-            Activation::Relu | Activation::Relu6 if x < 0.0 => 0.0,
-            Activation::Relu6 if x > 6.0 => 6.0,
-            Activation::Relu | Activation::Relu6 => x,
+/// Numbers of a task of [`Epilogue::apply`], at least.
+const CHUNK: usize = 4096;
+
+/// Lines of an output that an epilogue is applied to.
+struct ApplyToLines<'a, T> {
+    epilogue: &'a Epilogue<'a, T>,
+    channels: usize,
+    /// Number of the first plane, where a line is one, of a single channel. Otherwise a line has all channels.
+    plane: Option<usize>,
+    line: usize,
+    chunk: &'a mut [T],
+}
+
+impl<T: Vectored> VectorCode<T> for ApplyToLines<'_, T> {
+    #[inline(always)]
+    unsafe fn run<V: Vector<Elem = T>>(self) {
+        let Epilogue { scale, bias, .. } = *self.epilogue;
+        for (i, line) in self.chunk.chunks_exact_mut(self.line).enumerate() {
+            let channel = self.plane.map(|plane| (plane + i) % self.channels);
+            for (first, part) in line.chunks_mut(V::LANES).enumerate() {
+                let (first, count) = (first * V::LANES, part.len());
+                let to = part.as_mut_ptr();
+                // SAFETY: the part has as many outputs; the rest is the caller's promise.
+                unsafe {
+                    let y = load::<V>(to, count);
+                    let y = match channel {
+                        Some(channel) => {
+                            let operands = [splat(scale, channel), splat(bias, channel)];
+                            self.epilogue.activated(moved(operands, y))
+                        }
+                        None => self.epilogue.begin(first, count, y),
+                    };
+                    store(y, to, count);
+                }
+            }
+            // SAFETY: by the caller's promise.
+            unsafe { self.epilogue.end::<V>(line) };
+        }
+    }
+}
+
+/// Outputs times their scales, plus their biases.
+///
+/// # Safety
+/// As [`Vector`].
+#[inline(always)]
+unsafe fn moved<V: Vector>([scale, bias]: [Option<V>; 2], mut y: V) -> V {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        if let Some(scale) = scale {
+            y = y.mul(scale);
+        }
+        if let Some(bias) = bias {
+            y = y.add(bias);
+        }
+        y
+    }
+}
+
+/// The numbers of `count` channels from `first` on, if there is a list. A function in place of `map`: closures that are not
+/// inlined are compiled for the baseline.
+///
+/// # Safety
+/// As [`Vector`]; `0 < count <= V::LANES`.
+#[inline(always)]
+unsafe fn of_channels<V: Vector>(
+    list: Option<&[V::Elem]>,
+    first: usize,
+    count: usize,
+) -> Option<V> {
+    let list = &list?[first..first + count];
+    // SAFETY: the list has as many elements; the rest is the caller's promise.
+    Some(unsafe { load(list.as_ptr(), count) })
+}
+
+/// The number of a channel in all lanes, if there is a list.
+///
+/// # Safety
+/// As [`Vector`].
+#[inline(always)]
+unsafe fn splat<V: Vector>(list: Option<&[V::Elem]>, channel: usize) -> Option<V> {
+    let number = list?[channel];
+    // SAFETY: by the caller's promise.
+    Some(unsafe { V::splat(number) })
+}
+
+/// The first `count` lanes of a vector.
+///
+/// # Safety
+/// As [`Vector`]; `0 < count <= V::LANES`.
+#[inline(always)]
+unsafe fn load<V: Vector>(from: *const V::Elem, count: usize) -> V {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match count == V::LANES {
+            true => V::load(from),
+            false => V::load_first(from, count),
+        }
+    }
+}
+
+/// Stores the first `count` lanes of a vector.
+///
+/// # Safety
+/// As [`Vector`]; `0 < count <= V::LANES`.
+#[inline(always)]
+unsafe fn store<V: Vector>(y: V, to: *mut V::Elem, count: usize) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match count == V::LANES {
+            true => y.store(to),
+            false => y.store_first(to, count),
         }
     }
 }

@@ -25,6 +25,7 @@
 //! assert_eq!(c, [3.5, 0.0]);
 //! ```
 
+mod activation;
 pub mod batch_norm;
 pub mod centroids;
 pub mod conv;
@@ -53,8 +54,9 @@ pub mod transpose;
 mod vector;
 pub mod window_axis;
 
+pub use activation::Activation;
 pub use cpu::Cpu;
-pub use epilogue::{Activation, Epilogue};
+pub use epilogue::{Epilogue, Residual};
 pub use halves::{narrow_f16, widen_f16};
 pub use isa::{Isa, Vectorize, Writer};
 pub use layout::Layout;

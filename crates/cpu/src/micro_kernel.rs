@@ -201,12 +201,18 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
                 if let Some(bias) = t.epilogue.bias {
                     s = s.add(V::load(bias.as_ptr().add(v * V::LANES)));
                 }
-                s = t.epilogue.activation.apply(s);
+                s = t.epilogue.activated(s);
                 if whole {
                     s.store(c)
                 } else {
                     s.store_first(c, last)
                 }
+            }
+        }
+        if t.epilogue.has_end() {
+            for i in 0..ROWS {
+                let row = std::slice::from_raw_parts_mut(t.c.wrapping_add(i * t.c_row), t.cols);
+                t.epilogue.end::<V>(row);
             }
         }
     }

@@ -212,6 +212,25 @@ pub fn conv2d<T: Real>(
         output.fill(T::zeroed());
         return epilogue.apply(cpu, g.out_c, after(g), output);
     }
+    // Sums with channels first are not computed where they are stored.
+    let (epilogue, then) = match g.layout {
+        Layout::Nhwc => (epilogue, Epilogue::NONE),
+        Layout::Nchw => epilogue.split_at_residual(),
+    };
+    sums(cpu, g, input, filter, epilogue, output, scratch);
+    then.apply(cpu, g.out_c, after(g), output);
+}
+
+/// The convolution by the algorithm that is the fastest for it.
+fn sums<T: Real>(
+    cpu: Cpu<'_>,
+    g: &ConvGeometry,
+    input: &[T],
+    filter: Filter<'_, T>,
+    epilogue: Epilogue<'_, T>,
+    output: &mut [T],
+    scratch: &mut [u8],
+) {
     if let Some(other) = FastAlgorithm::of::<T>(cpu.isa, g, Pass::Forward) {
         return other.run(
             cpu,

@@ -5,7 +5,7 @@ use super::geometry::Pass;
 use super::winograd::Winograd;
 use super::*;
 use crate::thread_pool::ThreadPool;
-use crate::{Activation, Cpu, Epilogue, Isa, Layout};
+use crate::{Activation, Cpu, Epilogue, Isa, Layout, Residual};
 
 /// Small whole numbers: products and sums of them are exact.
 fn numbers<T: Real + From<i8>>(len: usize, salt: usize) -> Vec<T> {
@@ -365,7 +365,7 @@ fn the_number_of_threads_changes_no_bit() {
 }
 
 #[test]
-fn the_epilogue_scales_adds_a_bias_and_then_activates() {
+fn the_epilogue_scales_adds_a_bias_and_a_residual_and_then_activates() {
     let pool = ThreadPool::new(2);
     for isa in Isa::available() {
         let cpu = Cpu { pool: &pool, isa };
@@ -384,12 +384,17 @@ fn the_epilogue_scales_adds_a_bias_and_then_activates() {
                 &mut plain,
                 &mut scratch,
             );
-            let cases = [None, Some(&scale[..])].into_iter();
-            let cases = cases.flat_map(|scale| Activation::ALL.iter().map(move |&a| (scale, a)));
-            for (scale, activation) in cases {
+            let values: Vec<f32> = (0..plain.len()).map(|i| (i % 11) as f32 - 5.0).collect();
+            // Short activations and long ones have code of their own.
+            let two = [Activation::Relu, Activation::Swish];
+            let scaled = two.map(|a| (Some(&scale[..]), None, a));
+            let summed = two.map(|a| (Some(&scale[..]), Some(&values), a));
+            let all = Activation::ALL.iter().map(|&a| (None, None, a));
+            for (scale, residual, activation) in all.chain(scaled).chain(summed) {
                 let epilogue = Epilogue {
                     scale,
                     bias: Some(&bias),
+                    residual: residual.map(|values| Residual::new(values, &done)),
                     activation,
                 };
                 let filter = Filter::from(&f[..]);
@@ -399,9 +404,10 @@ fn the_epilogue_scales_adds_a_bias_and_then_activates() {
                         Layout::Nhwc => i % g.out_c,
                         Layout::Nchw => i / (g.out_h * g.out_w) % g.out_c,
                     };
-                    let scaled = scale.map_or(*p, |scale| p * scale[c]);
-                    let wanted = activation.of((scaled + bias[c]).into()) as f32;
-                    assert_eq!(d, wanted, "{isa:?} {activation:?} {scale:?} {g:?}");
+                    let sum = scale.map_or(*p, |scale| p * scale[c]) + bias[c];
+                    let sum = residual.map_or(sum, |values| sum + values[i]);
+                    let kind = (activation, scale, residual.is_some());
+                    assert!(activation.gives(sum, d), "{sum} {d} {isa:?} {kind:?} {g:?}");
                 }
             }
         }
@@ -468,6 +474,7 @@ fn no_input_channels_give_the_epilogue_of_zero() {
             scale: Some(&[3.0, 3.0]),
             bias: Some(&[1.0, -1.0]),
             activation: Activation::Relu,
+            ..Epilogue::NONE
         },
         &mut y,
         &mut [],

@@ -51,7 +51,7 @@ impl<T: Real, const BACK: bool> Vectorize for AddLines<'_, T, BACK> {
 fn add<T: Real>(from: &[T], from_step: usize, to: &mut [T], to_step: usize, factor: T) {
     if from_step == 1 && to_step == 1 {
         for (to, &from) in to.iter_mut().zip(from) {
-            *to = to.add(from.mul(factor));
+            *to += from * factor;
         }
         return;
     }
@@ -61,6 +61,6 @@ fn add<T: Real>(from: &[T], from_step: usize, to: &mut [T], to_step: usize, fact
         .min(to.len().div_ceil(to_step));
     for k in 0..count {
         let to = &mut to[k * to_step];
-        *to = to.add(from[k * from_step].mul(factor));
+        *to += from[k * from_step] * factor;
     }
 }

@@ -30,6 +30,8 @@ impl<T: Vectored> VectorCode<T> for WriteLine<'_, T> {
             // SAFETY: by the caller's promise.
             unsafe { by_vectors::<V, _>(line.channels, WritePixel(&line, x, to)) };
         }
+        // SAFETY: by the caller's promise.
+        unsafe { line.epilogue.end::<V>(to) };
     }
 }
 
@@ -167,7 +169,7 @@ impl<T: Vectored> ChannelCode for WritePixel<'_, T> {
             let to = &mut to[first..first + len];
             let mut v = 0;
             while v < N {
-                let y = line.epilogue.of_lanes(first + v * V::LANES, count, sums[v]);
+                let y = line.epilogue.begin(first + v * V::LANES, count, sums[v]);
                 store::<V, WHOLE>(y, to, v, count);
                 v += 1;
             }

@@ -77,7 +77,7 @@ pub fn depthwise_filter_grad<T: Real>(
         Layout::Nhwc => {
             for (i, dw) in dw.iter_mut().enumerate() {
                 let own = all.iter().skip(i).step_by(numbers);
-                *dw = own.fold(T::ZERO, |sum, &x| sum.add(x));
+                *dw = own.fold(T::ZERO, |sum, &x| sum + x);
             }
         }
         Layout::Nchw => {
@@ -161,7 +161,7 @@ impl<T: Real> FilterGrad<'_, T> {
                         let dy = &self.dy[(to + oy) * g.out_w..][..g.out_w];
                         let sum = product(&x[pixel..], columns.stride, &dy[first..end]);
                         let own = &mut sums[tap_y * g.k_w + tap_x];
-                        *own = own.add(sum);
+                        *own += sum;
                     }
                 }
             }
@@ -183,18 +183,18 @@ fn product<T: Real>(x: &[T], step: usize, dy: &[T]) -> T {
         if step == 1 {
             let x = &x[..LANES];
             for l in 0..LANES {
-                sums[l] = sums[l].add(x[l].mul(dy[l]));
+                sums[l] += x[l] * dy[l];
             }
         } else {
             let x = &x[..(LANES - 1) * step + 1];
             for l in 0..LANES {
-                sums[l] = sums[l].add(x[l * step].mul(dy[l]));
+                sums[l] += x[l * step] * dy[l];
             }
         }
     }
     let done = dy.len() - rest.len();
     for (l, &dy) in rest.iter().enumerate() {
-        sums[l] = sums[l].add(x[(done + l) * step].mul(dy));
+        sums[l] += x[(done + l) * step] * dy;
     }
-    sums.iter().fold(T::ZERO, |sum, &x| sum.add(x))
+    sums.iter().fold(T::ZERO, |sum, &x| sum + x)
 }

@@ -207,7 +207,7 @@ impl<'a, T: Real, const BACK: bool> Gather<'a, T, BACK> {
             let sums = &mut room[..g.in_w * g.out_c];
             run_in_vectors(cpu.isa, WriteLine(line(from, rows), &mut *sums));
             for (to, sums) in to.iter_mut().zip(sums.chunks_exact(each)) {
-                *to = sums.iter().fold(T::ZERO, |sum, &x| sum.add(x));
+                *to = sums.iter().fold(T::ZERO, |sum, &x| sum + x);
             }
             return;
         }
@@ -245,8 +245,6 @@ impl<'a, T: Real, const BACK: bool> Gather<'a, T, BACK> {
             first_channel,
             to: &mut *to,
         });
-        for to in to {
-            *to = self.epilogue.of(channel, *to);
-        }
+        self.epilogue.apply_to_plane(cpu.isa, channel, to);
     }
 }

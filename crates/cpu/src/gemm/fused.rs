@@ -2,10 +2,10 @@
 
 use bytemuck::Pod;
 
-use crate::number::Number;
+use crate::vector::Vectored;
 
 /// The types in which GEMMs of few rows are summed.
-pub trait FusedMulAdd: Pod + Number + std::ops::AddAssign {
+pub trait FusedMulAdd: Pod + Vectored + std::ops::AddAssign {
     /// `self * x + sum`, rounded once where the machine does that.
     fn fused(self, x: Self, sum: Self) -> Self;
     /// `true` if it is neither infinite nor NaN.

@@ -119,6 +119,15 @@ pub trait Wide: Float<Wide = Self> + Field {
     const NEG_INFINITY: Self;
 }
 
+/// `1 / (1 + exp(-x))`, by the one of two forms whose exponential cannot overflow.
+#[inline(always)]
+pub fn sigmoid<W: Wide>(x: W) -> W {
+    let e = Wide::exp(-Wide::abs(x));
+    // One division for both forms.
+    let above = if x < W::ZERO { e } else { W::ONE };
+    above / (W::ONE + e)
+}
+
 macro_rules! ints {
     ($($t:ty)*) => {$(
         impl Arithmetic for $t {

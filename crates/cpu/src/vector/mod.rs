@@ -1,13 +1,15 @@
 //! Vectors of numbers, one type for each instruction set, for code that chooses its registers.
 
 #[cfg(target_arch = "x86_64")]
+mod logistic;
+#[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::marker::PhantomData;
 
 use crate::Vectorize;
 use crate::isa::{Isa, Level};
-use crate::number::{Arithmetic, Number};
+use crate::number::{Arithmetic, Wide, sigmoid};
 
 /// A vector register's worth of numbers.
 ///
@@ -16,7 +18,7 @@ use crate::number::{Arithmetic, Number};
 /// need no alignment. Implementations are `#[inline(always)]`, so that they become code of a caller that is compiled for
 /// those instructions.
 pub(super) trait Vector: Copy {
-    type Elem: Number;
+    type Elem: Wide;
     const LANES: usize;
 
     unsafe fn zero() -> Self;
@@ -37,11 +39,35 @@ pub(super) trait Vector: Copy {
     unsafe fn at_most(self, ceiling: Self) -> Self;
     /// `self * factor + term`, fused where the instructions are.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
+    /// A function of each lane: straight lines of arithmetic, which the compiler makes vectors of.
+    #[inline(always)]
+    unsafe fn map(self, f: impl Fn(Self::Elem) -> Self::Elem) -> Self {
+        let mut lanes = [Self::Elem::ZERO; MAX_LANES];
+        // SAFETY: there are no vectors of more lanes; the rest is the caller's promise.
+        unsafe {
+            self.store(lanes.as_mut_ptr());
+            let mut i = 0;
+            while i < Self::LANES {
+                lanes[i] = f(lanes[i]);
+                i += 1;
+            }
+            Self::load(lanes.as_ptr())
+        }
+    }
+    /// `1 / (1 + exp(-x))`.
+    #[inline(always)]
+    unsafe fn sigmoid(self) -> Self {
+        // SAFETY: by the caller's promise.
+        unsafe { self.map(sigmoid) }
+    }
 }
+
+/// The most lanes that a vector has.
+const MAX_LANES: usize = 16;
 
 /// Numbers that have a vector for each instruction set: `f32` and `f64`.
 #[allow(private_bounds)]
-pub trait Vectored: Number {
+pub trait Vectored: Wide {
     #[doc(hidden)]
     type Portable: Vector<Elem = Self>;
     #[cfg(target_arch = "x86_64")]
@@ -89,7 +115,7 @@ impl<V: Vector, C: VectorCode<V::Elem>> Vectorize for Chosen<C, V> {
 #[derive(Clone, Copy)]
 pub struct Lanes<T, const N: usize>(pub [T; N]);
 
-impl<T: Number, const N: usize> Vector for Lanes<T, N> {
+impl<T: Wide, const N: usize> Vector for Lanes<T, N> {
     type Elem = T;
     const LANES: usize = N;
 

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::Vector;
+use super::{Vector, logistic};
 
 // All blocks below are covered by the trait's contract: the machine has the instructions, the pointers are valid.
 
@@ -60,6 +60,10 @@ impl Vector for __m512 {
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
         unsafe { _mm512_fmadd_ps(self, factor, term) }
+    }
+    #[inline(always)]
+    unsafe fn sigmoid(self) -> Self {
+        unsafe { logistic::sigmoid(self) }
     }
 }
 
@@ -174,6 +178,10 @@ impl Vector for __m256 {
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
         unsafe { _mm256_fmadd_ps(self, factor, term) }
+    }
+    #[inline(always)]
+    unsafe fn sigmoid(self) -> Self {
+        unsafe { logistic::sigmoid(self) }
     }
 }
 

@@ -30,7 +30,7 @@ pub use crate::nn::{
     FUSED_BATCH_NORM_EX, FUSED_BATCH_NORM_GRAD_EX, FUSED_CONV_2D, FUSED_DEPTHWISE_CONV_2D,
     MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARGMAX, RELU_GRAD_SUM,
 };
-pub use crate::support::epilogue::{DTYPES, FUSED_OPS, FusedOps};
+pub use crate::support::epilogue::{DTYPES, FUSED_OPS, FusedOps, HARD_SWISH, SWISH};
 
 /// All fused ops.
 pub(crate) const OPS: &[&Op] = &[

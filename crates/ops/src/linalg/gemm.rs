@@ -127,6 +127,7 @@ pub(super) fn with_epilogue(
             "a batch normalization cannot follow a product in one node".to_owned(),
         ));
     }
+    ops.without_residual("a product")?;
     let batches = GemmBatches {
         gemm,
         pairs: vec![[0, 0]],
@@ -166,7 +167,7 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
     };
     Prepared::new(0, move |cx| {
         let scratch = cx.scratch::<u8>(scratch)?;
-        let epilogue = ops.epilogue::<T::Sum>(cx, &mut [])?;
+        let epilogue = ops.epilogue::<T::Sum>(cx, &mut [], &[])?;
         // Notes describe a whole input.
         let notes = cx.notes(1).filter(|_| batches.pairs.len() == 1);
         let panels = notes.and_then(|notes| packed_b::<T>(cx, &shape, notes));

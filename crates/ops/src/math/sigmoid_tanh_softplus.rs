@@ -1,7 +1,7 @@
 //! Tanh, TanhGrad, Sigmoid, SigmoidGrad, Softplus, SoftplusGrad.
 
 use smallvec::smallvec;
-use thalweg_cpu::number::Wide;
+use thalweg_cpu::number::{Wide, sigmoid};
 use thalweg_device::{Op, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg};
@@ -67,15 +67,6 @@ pub(crate) static SIGMOID: Op = Op {
     ),
     kernels: float_kernel!(sigmoid, complex: |x: T| (T::ONE + (-x).exp()).inv()),
 };
-
-/// Uses the one of two forms whose exponential cannot overflow.
-#[inline(always)]
-fn sigmoid<W: Wide>(x: W) -> W {
-    let e = Wide::exp(-Wide::abs(x));
-    // One division for both forms.
-    let above = if x < W::ZERO { e } else { W::ONE };
-    above / (W::ONE + e)
-}
 
 /// `dy y (1 - y)`.
 pub(crate) static SIGMOID_GRAD: Op = Op {

@@ -50,6 +50,9 @@ pub(super) fn with_epilogue(
     groups: ConvGroups,
     ops: FusedOps,
 ) -> Result<Prepared, KernelError> {
+    if groups.count != 1 {
+        ops.without_residual("a convolution of several groups")?;
+    }
     let prepared = match p.dtype(0) {
         DType::F32 => float_kernel::<f32>(p, ConvDirection::Forward, groups, ops)?,
         DType::F64 => float_kernel::<f64>(p, ConvDirection::Forward, groups, ops)?,
@@ -130,7 +133,7 @@ fn one_group<T: Real + Element>(
             0 => &mut [],
             room => scratch.take::<T>(room),
         };
-        let (epilogue, scratch) = (ops.epilogue::<T>(cx, numbers)?, scratch.rest());
+        let (epilogue, scratch) = (ops.epilogue::<T>(cx, numbers, out)?, scratch.rest());
         let taps = operands[1];
         match packing.and_then(|p| packed_filter(cx, &g, p, taps, scratch)) {
             Some(packed) => {
@@ -242,7 +245,7 @@ fn float_group<T: Real + Element>(
         run: Box::new(move |cx, i, operands, out, scratch| {
             let mut scratch = Scratch::new(scratch);
             let numbers = scratch.take::<T>(room);
-            let whole = ops.epilogue::<T>(cx, numbers)?;
+            let whole = ops.epilogue::<T>(cx, numbers, out)?;
             let own = i * g.out_c..(i + 1) * g.out_c;
             let epilogue = Epilogue {
                 scale: whole.scale.map(|scale| &scale[own.clone()]),

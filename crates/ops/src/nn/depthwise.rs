@@ -141,7 +141,11 @@ pub static FUSED_DEPTHWISE_CONV_2D: Op = Op {
         gradient: Gradient::None,
         ..DEPTHWISE_CONV_2D_NATIVE.def
     },
-    kernels: &[cpu(|p| convolution(p, FusedOps::parse(&p.node.attrs)?))],
+    kernels: &[cpu(|p| {
+        let ops = FusedOps::parse(&p.node.attrs)?;
+        ops.without_residual("a depthwise convolution")?;
+        convolution(p, ops)
+    })],
 };
 
 /// Kernel of a convolution with its epilogue.
@@ -154,7 +158,7 @@ fn convolution(p: &Prepare<'_>, ops: FusedOps) -> Result<Prepared, KernelError> 
         Prepared::new(0, move |cx| {
             let (x, w, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
             let mut scratch = Scratch::new(cx.scratch::<u8>(scratch)?);
-            let epilogue = ops.epilogue::<T>(cx, scratch.take::<T>(room))?;
+            let epilogue = ops.epilogue::<T>(cx, scratch.take::<T>(room), y)?;
             depthwise(slice_cpu(cx.cpu()), &g, [x, w], epilogue, y, scratch.rest());
             Ok(())
         })

@@ -2,7 +2,7 @@
 //! kernels use this encoding.
 
 use thalweg_cpu::number::Number;
-use thalweg_cpu::{Activation, Epilogue};
+use thalweg_cpu::{Activation, Epilogue, Residual};
 use thalweg_device::{KernelCx, KernelError};
 use thalweg_graph::op::{Arg, AttrDef, arg, count_attr, float_attr, list_attr};
 use thalweg_graph::{Attr, AttrKind, Attrs};
@@ -14,7 +14,7 @@ pub const DTYPES: &[DType] = &[DType::F32, DType::F64];
 /// Attribute with the ops of the epilogue, in order, as in TensorFlow's fused nodes.
 pub const FUSED_OPS: AttrDef = list_attr("fused_ops", AttrKind::Str);
 
-/// Inputs of the epilogue: a bias, or the inputs of a batch normalization except for its images.
+/// Inputs of the epilogue: a bias, the inputs of a batch normalization except for its images, and a residual.
 pub(crate) const ARGS: Arg = arg("args", "T").list(NUM_ARGS.name);
 
 /// Number of [`ARGS`].
@@ -32,17 +32,38 @@ const BATCH_NORM: &str = "FusedBatchNorm";
 /// Input number of the first of [`ARGS`].
 const FIRST: usize = 2;
 
-/// Ops that may follow the bias or the batch normalization, with their functions.
-const ACTIVATIONS: &[(&str, Activation)] =
-    &[("Relu", Activation::Relu), ("Relu6", Activation::Relu6)];
+/// Op that adds a tensor of the output's dimensions: a residual.
+const SUM: &str = "Add";
 
-/// Epilogue of a product or a convolution in the same node: a bias, a batch normalization or both, whose parameters are
-/// the inputs from 2 on, and an activation.
+/// Ops that may follow, with their functions.
+const ACTIVATIONS: &[(&str, Activation)] = &[
+    ("Relu", Activation::Relu),
+    ("Relu6", Activation::Relu6),
+    ("Elu", Activation::Elu),
+    ("Sigmoid", Activation::Sigmoid),
+    ("Tanh", Activation::Tanh),
+];
+
+/// `x sigmoid(x)`, which is two nodes of a graph; TensorFlow's name in fused nodes.
+pub const SWISH: &str = "_FusedSwish";
+/// `x (Relu6(x + 3) / 6)`, which is four nodes; TensorFlow's name in fused nodes.
+pub const HARD_SWISH: &str = "_FusedHardSwish";
+
+/// Functions of several nodes.
+const GATED: &[(&str, Activation)] = &[
+    (SWISH, Activation::Swish),
+    (HARD_SWISH, Activation::HardSwish),
+];
+
+/// Epilogue of a product or a convolution in the same node: a bias, a batch normalization or both, a residual, whose
+/// tensors are the inputs from 2 on, and an activation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedOps {
     bias: bool,
     /// The epsilon of a batch normalization.
     batch_norm: Option<f32>,
+    /// A tensor is added, which is the last input.
+    residual: bool,
     activation: Activation,
 }
 
@@ -51,6 +72,7 @@ impl FusedOps {
     pub const NONE: FusedOps = FusedOps {
         bias: false,
         batch_norm: None,
+        residual: false,
         activation: Activation::None,
     };
 
@@ -68,13 +90,34 @@ impl FusedOps {
         }
     }
 
-    /// Adds the activation with this op name; `None` if the op is not a supported activation.
-    pub fn then(self, op: &str) -> Option<FusedOps> {
-        let &(_, activation) = ACTIVATIONS.iter().find(|(name, _)| *name == op)?;
-        Some(FusedOps { activation, ..self })
+    /// This, and then the sum with a tensor of the output's dimensions; `None` where an activation or a sum came before.
+    pub fn residual(self) -> Option<FusedOps> {
+        let residual = true;
+        (!self.residual && self.activation == Activation::None)
+            .then_some(FusedOps { residual, ..self })
     }
 
-    /// Names of the ops that may follow a bias or a batch normalization.
+    /// This, and then the activation with this name; `None` if there is none of the name, or one came before.
+    pub fn then(self, name: &str) -> Option<FusedOps> {
+        let mut known = ACTIVATIONS.iter().chain(GATED);
+        let &(_, activation) = known.find(|(of, _)| *of == name)?;
+        (self.activation == Activation::None).then_some(FusedOps { activation, ..self })
+    }
+
+    /// Refuses a residual behind `what`.
+    ///
+    /// # Errors
+    /// [`KernelError::Invalid`] if there is one.
+    pub(crate) fn without_residual(self, what: &str) -> Result<(), KernelError> {
+        match self.residual {
+            true => Err(KernelError::Invalid(format!(
+                "a residual cannot follow {what} in one node"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Names of the activations that are ops of their own.
     pub fn activations() -> impl Iterator<Item = &'static str> {
         ACTIVATIONS.iter().map(|&(name, _)| name)
     }
@@ -89,12 +132,12 @@ impl FusedOps {
             _ => &[],
         };
         let add = |ops: FusedOps, name: &[u8]| match std::str::from_utf8(name).ok()? {
-            _ if ops.activation != Activation::None => None,
             BIAS if ops == FusedOps::NONE => Some(FusedOps::BIAS),
-            BATCH_NORM if ops.batch_norm.is_none() => {
+            BATCH_NORM if ops == FusedOps::NONE || ops == FusedOps::BIAS => {
                 Some(ops.batch_norm(attrs.float(EPSILON.name)))
             }
             _ if ops == FusedOps::NONE => None,
+            SUM => ops.residual(),
             name => ops.then(name),
         };
         let found = names
@@ -102,9 +145,10 @@ impl FusedOps {
             .try_fold(FusedOps::NONE, |ops, name| add(ops, name));
         found.filter(|ops| *ops != FusedOps::NONE).ok_or_else(|| {
             let names: Vec<_> = names.iter().map(|n| String::from_utf8_lossy(n)).collect();
-            let known: Vec<_> = FusedOps::activations().collect();
+            let gated = GATED.iter().map(|&(name, _)| name);
+            let known: Vec<_> = FusedOps::activations().chain(gated).collect();
             KernelError::Invalid(format!(
-                "fused_ops is [{}]: it must be {BIAS}, {BATCH_NORM} or both, and may go on with one of [{}]",
+                "fused_ops is [{}]: it must be {BIAS}, {BATCH_NORM} or both, and may go on with {SUM}, and with one of [{}]",
                 names.join(", "),
                 known.join(", ")
             ))
@@ -118,15 +162,20 @@ impl FusedOps {
         }
         let bias = self.bias.then_some(BIAS);
         let norm = self.batch_norm.map(|_| BATCH_NORM);
-        let then = ACTIVATIONS.iter().find(|(_, a)| *a == self.activation);
-        let names = bias
-            .into_iter()
-            .chain(norm)
-            .chain(then.map(|&(name, _)| name));
+        let sum = self.residual.then_some(SUM);
+        let mut activations = ACTIVATIONS.iter().chain(GATED);
+        let then = activations.find(|(_, a)| *a == self.activation);
+        let then = then.map(|&(name, _)| name);
+        let names = [bias, norm, sum, then].into_iter().flatten();
         let names = names.map(|name| name.as_bytes().to_vec()).collect();
         attrs.set(FUSED_OPS.name, Attr::Strs(names));
-        let args = usize::from(self.bias) + 4 * usize::from(self.batch_norm.is_some());
+        let args = self.residual_input() - FIRST + usize::from(self.residual);
         attrs.set(NUM_ARGS.name, Attr::Int(args as i64));
+    }
+
+    /// Number of the residual's input, behind those of the bias and the batch normalization.
+    fn residual_input(self) -> usize {
+        FIRST + usize::from(self.bias) + 4 * usize::from(self.batch_norm.is_some())
     }
 
     /// Length of the scratch slice of [`FusedOps::epilogue`], for this many channels.
@@ -138,7 +187,7 @@ impl FusedOps {
     }
 
     /// The function that a kernel applies to its sums. `room` is scratch memory with the length of
-    /// [`FusedOps::room`].
+    /// [`FusedOps::room`], `output` the node's output.
     ///
     /// # Errors
     /// As [`KernelCx::input`].
@@ -146,15 +195,24 @@ impl FusedOps {
         self,
         cx: &KernelCx<'a>,
         room: &'a mut [T],
+        output: &[T],
     ) -> Result<Epilogue<'a, T>, KernelError> {
         let bias = match self.bias {
             true => Some(cx.input::<T>(FIRST)?),
+            false => None,
+        };
+        let residual = match self.residual {
+            true => {
+                let values = cx.input::<T>(self.residual_input())?;
+                Some(Residual::new(values, output))
+            }
             false => None,
         };
         let Some(epsilon) = self.batch_norm else {
             return Ok(Epilogue {
                 scale: None,
                 bias,
+                residual,
                 activation: self.activation,
             });
         };
@@ -172,6 +230,7 @@ impl FusedOps {
         Ok(Epilogue {
             scale: Some(rates),
             bias: Some(shifts),
+            residual,
             activation: self.activation,
         })
     }
@@ -191,11 +250,13 @@ mod tests {
     #[test]
     fn every_activation_has_a_name_that_is_parsed_back() {
         let firsts = [
-            (FusedOps::BIAS, 1),
-            (FusedOps::NONE.batch_norm(0.25), 4),
-            (FusedOps::BIAS.batch_norm(0.25), 5),
+            (FusedOps::BIAS, 1, 1),
+            (FusedOps::NONE.batch_norm(0.25), 1, 4),
+            (FusedOps::BIAS.batch_norm(0.25), 2, 5),
+            (FusedOps::BIAS.residual().unwrap(), 2, 2),
+            (FusedOps::BIAS.batch_norm(0.25).residual().unwrap(), 3, 6),
         ];
-        for ((first, args), &activation) in firsts
+        for ((first, before, args), &activation) in firsts
             .into_iter()
             .flat_map(|first| Activation::ALL.iter().map(move |a| (first, a)))
         {
@@ -209,8 +270,7 @@ mod tests {
                 panic!("{attrs:?}");
             };
             let named = usize::from(activation != Activation::None);
-            let first = if args == 5 { 2 } else { 1 };
-            assert_eq!(names.len(), first + named, "{activation:?}");
+            assert_eq!(names.len(), before + named, "{activation:?}");
             assert_eq!(attrs.int(NUM_ARGS.name), args);
             assert_eq!(FusedOps::parse(&attrs).unwrap(), ops);
         }
@@ -225,14 +285,17 @@ mod tests {
 
     #[test]
     fn other_lists_are_refused_with_what_is_known() {
-        let lists: [&[&str]; 7] = [
+        let lists: [&[&str]; 10] = [
             &[],
             &["Relu"],
             &["BiasAdd", "BiasAdd"],
             &["FusedBatchNorm", "BiasAdd"],
             &["FusedBatchNorm", "FusedBatchNorm"],
-            &["BiasAdd", "Tanh"],
+            &["BiasAdd", "Softplus"],
             &["BiasAdd", "Relu", "Relu"],
+            &["Add", "Relu"],
+            &["BiasAdd", "Relu", "Add"],
+            &["BiasAdd", "Add", "Add"],
         ];
         for list in lists {
             let error = parsed(list).unwrap_err().to_string();

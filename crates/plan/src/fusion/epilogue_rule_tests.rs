@@ -48,8 +48,11 @@ fn a_bias_and_an_activation_behind_a_product_become_its_epilogue() {
         ),
         (
             "an activation that kernels do not have",
-            |g| vec![product(g).bias_add(f32(g, "c", &[3]), NHWC).tanh()],
-            &["_FusedMatMul", "Tanh"],
+            |g| {
+                let sum = product(g).bias_add(f32(g, "c", &[3]), NHWC);
+                vec![g.op("Softplus").input(sum).output()]
+            },
+            &["_FusedMatMul", "Softplus"],
         ),
         (
             "an activation without a bias",
@@ -197,6 +200,202 @@ fn a_batch_normalization_by_given_moments_becomes_the_epilogue_of_a_convolution(
                 vec![x, norm(x, 6, NHWC, false)[0]]
             },
             &["Conv2D", NORM],
+        ),
+    ]);
+}
+
+/// A convolution with a bias, of 3 channels to 6.
+fn biased(g: &Graph, format: DataFormat) -> Output<'_> {
+    conv(g, format).bias_add(f32(g, "c", &[6]), format)
+}
+
+/// Images of as many numbers as [`biased`] has.
+fn side(g: &Graph) -> Output<'_> {
+    f32(g, "side", &[2, 6, 6, 6])
+}
+
+#[test]
+fn a_residual_and_an_activation_behind_it_become_the_end_of_the_epilogue() {
+    check(&[
+        (
+            "on the right, with a Relu",
+            |g| vec![(biased(g, NHWC) + side(g)).relu()],
+            &["_FusedConv2D"],
+        ),
+        (
+            "on the left, behind a batch normalization",
+            |g| vec![side(g) + norm(conv(g, NHWC), 6, NHWC, false)[0]],
+            &["_FusedConv2D"],
+        ),
+        (
+            "channels first",
+            |g| vec![f32(g, "side", &[2, 6, 6, 6]) + biased(g, NCHW)],
+            &["_FusedConv2D"],
+        ),
+        (
+            "the sum of two convolutions is of the last one",
+            |g| {
+                let first = norm(conv(g, NHWC), 6, NHWC, false)[0];
+                vec![(biased(g, NHWC) + first).relu()]
+            },
+            &["_FusedConv2D", "_FusedConv2D"],
+        ),
+        (
+            "two residuals: the second sum is its own",
+            |g| vec![biased(g, NHWC) + side(g) + f32(g, "more", &[2, 6, 6, 6])],
+            &["_FusedConv2D", "AddV2"],
+        ),
+        (
+            "behind an activation",
+            |g| vec![biased(g, NHWC).relu() + side(g)],
+            &["_FusedConv2D", "AddV2"],
+        ),
+        (
+            "of other dimensions",
+            |g| vec![biased(g, NHWC) + f32(g, "row", &[6, 6])],
+            &["_FusedConv2D", "AddV2"],
+        ),
+        (
+            "with itself",
+            |g| {
+                let y = biased(g, NHWC);
+                vec![y + y]
+            },
+            &["_FusedConv2D", "AddV2"],
+        ),
+        (
+            "with a convolution that is fetched",
+            |g| {
+                let y = biased(g, NHWC);
+                vec![y, y + side(g)]
+            },
+            &["_FusedConv2D", "AddV2"],
+        ),
+        (
+            "images that are larger than the result, kept over another op",
+            |g| {
+                let w = f32(g, "w", &[1, 1, 3, 2]);
+                let y = f32(g, "x", &[2, 6, 6, 3]).conv2d(w, [1, 1], Padding::Same, NHWC);
+                let y = y.bias_add(f32(g, "c", &[2]), NHWC);
+                vec![y + f32(g, "side", &[2, 6, 6, 2]).tanh()]
+            },
+            &["_FusedConv2D", "Tanh", "AddV2"],
+        ),
+        (
+            "behind a convolution of groups",
+            |g| {
+                let w = f32(g, "w", &[3, 3, 1, 6]);
+                let y = f32(g, "x", &[2, 6, 6, 3]).conv2d(w, [1, 1], Padding::Same, NHWC);
+                vec![y.bias_add(f32(g, "c", &[6]), NHWC) + side(g)]
+            },
+            &["_FusedConv2D", "AddV2"],
+        ),
+        (
+            "behind a depthwise convolution",
+            |g| vec![depthwise(g).bias_add(f32(g, "c", &[6]), NHWC) + side(g)],
+            &["_FusedDepthwiseConv2dNative", "AddV2"],
+        ),
+        (
+            "behind a product",
+            |g| {
+                let y = product(g).bias_add(f32(g, "c", &[3]), NHWC);
+                vec![y + f32(g, "side", &[4, 3])]
+            },
+            &["_FusedMatMul", "AddV2"],
+        ),
+    ]);
+}
+
+/// `x (Relu6(x + moved) factor)`.
+fn hard_swish(x: Output<'_>, moved: f32, factor: f32) -> Output<'_> {
+    let g = x.graph();
+    let gate = g.op("Relu6").input(x + g.constant(moved)).output();
+    x * (gate * g.constant(factor))
+}
+
+#[test]
+fn the_product_of_a_value_and_its_gate_becomes_the_activation() {
+    check(&[
+        (
+            "Swish behind a convolution",
+            |g| {
+                let x = biased(g, NHWC);
+                vec![x * x.sigmoid()]
+            },
+            &["_FusedConv2D"],
+        ),
+        (
+            "Swish behind a depthwise convolution, the gate first",
+            |g| {
+                let x = norm(depthwise(g), 6, NHWC, false)[0];
+                vec![x.sigmoid() * x]
+            },
+            &["_FusedDepthwiseConv2dNative"],
+        ),
+        (
+            "Swish behind a product and its bias",
+            |g| {
+                let x = product(g).bias_add(f32(g, "c", &[3]), NHWC);
+                vec![x * x.sigmoid()]
+            },
+            &["_FusedMatMul"],
+        ),
+        (
+            "a gate that is fetched",
+            |g| {
+                let x = biased(g, NHWC);
+                let gate = x.sigmoid();
+                vec![x * gate, gate]
+            },
+            &["_FusedConv2D", "Sigmoid", "Mul"],
+        ),
+        (
+            "a value that something else reads",
+            |g| {
+                let x = biased(g, NHWC);
+                vec![x * x.sigmoid(), x.tanh()]
+            },
+            &["_FusedConv2D", "Sigmoid", "Mul", "Tanh"],
+        ),
+        (
+            "a gate of another value",
+            |g| vec![biased(g, NHWC) * side(g).sigmoid()],
+            &["_FusedConv2D", "Sigmoid", "Mul"],
+        ),
+        (
+            "Swish behind an activation",
+            |g| {
+                let x = biased(g, NHWC).relu();
+                vec![x * x.sigmoid()]
+            },
+            &["_FusedConv2D", "Sigmoid", "Mul"],
+        ),
+        (
+            "hard Swish",
+            |g| vec![hard_swish(biased(g, NHWC), 3.0, 1.0 / 6.0)],
+            &["_FusedConv2D"],
+        ),
+        (
+            "another shift",
+            |g| vec![hard_swish(biased(g, NHWC), 2.0, 1.0 / 6.0)],
+            &["_FusedConv2D", "AddV2", "Relu6", "Mul", "Mul"],
+        ),
+        (
+            "another factor",
+            |g| vec![hard_swish(biased(g, NHWC), 3.0, 0.25)],
+            &["_FusedConv2D", "AddV2", "Relu6", "Mul", "Mul"],
+        ),
+        (
+            "Sigmoid, Tanh and Elu",
+            |g| {
+                let of = |y: &str| {
+                    let x = f32(g, y, &[2, 6, 6, 3]);
+                    let y = x.conv2d(f32(g, "w", &[3, 3, 3, 6]), [1, 1], Padding::Same, NHWC);
+                    y.bias_add(f32(g, "c", &[6]), NHWC)
+                };
+                vec![of("a").sigmoid(), of("b").tanh(), of("d").elu()]
+            },
+            &["_FusedConv2D", "_FusedConv2D", "_FusedConv2D"],
         ),
     ]);
 }

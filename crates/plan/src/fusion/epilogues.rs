@@ -1,4 +1,4 @@
-//! Fusion of epilogues: bias, batch normalization and activation behind a GEMM or a convolution.
+//! Fusion of epilogues: bias and batch normalization behind a GEMM or a convolution.
 
 use smallvec::SmallVec;
 use thalweg_graph::{Node, NodeId, OutputId};
@@ -19,38 +19,16 @@ const PRODUCERS: &[&str] = &["MatMul", "Conv2D", "DepthwiseConv2dNative"];
 /// Adds a bias to its first input.
 const BIAS: &[&str] = &["BiasAdd", "BiasAddV1"];
 /// Adds two inputs, of which one may be a bias.
-const SUM: &[&str] = &["AddV2", "Add"];
+pub(super) const SUM: &[&str] = &["AddV2", "Add"];
 
 /// Normalizes each channel of its first input.
 pub(super) const BATCH_NORM: &[&str] = &["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"];
-
-/// An activation behind a bias behind a GEMM or a convolution.
-pub(super) fn with_activation(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
-    let activations: Vec<_> = FusedOps::activations().collect();
-    let last = graph.is(id, &activations)?;
-    let ops = FusedOps::BIAS.then(last.op.name)?;
-    let sum = graph.only_for(id, 0, &[BIAS, SUM].concat())?;
-    let biased = biased(graph, sum)?;
-    let (producer, bias) = biased;
-    replacement(graph, producer, &[bias], &[sum, id], ops)
-}
 
 /// A bias behind a GEMM or a convolution.
 pub(super) fn with_bias(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
     graph.is(id, &[BIAS, SUM].concat())?;
     let (producer, bias) = biased(graph, id)?;
     replacement(graph, producer, &[bias], &[id], FusedOps::BIAS)
-}
-
-/// An activation behind a batch normalization behind a convolution.
-pub(super) fn with_normalized_activation(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
-    let activations: Vec<_> = FusedOps::activations().collect();
-    let last = graph.is(id, &activations)?;
-    let norm = graph.first_only_for(id, 0, BATCH_NORM)?;
-    let found = normalized(graph, norm)?;
-    let ops = found.ops.then(last.op.name)?;
-    let followers: SmallVec<[NodeId; 3]> = found.sum.into_iter().chain([norm, id]).collect();
-    replacement(graph, found.conv, &found.args, &followers, ops)
 }
 
 /// A batch normalization behind a convolution.

@@ -1,7 +1,7 @@
 //! Fusion: one node in place of several that are computed together.
 //!
-//! - A bias and an activation behind a GEMM or a convolution become its epilogue; so does a batch normalization behind a
-//!   convolution, where its mean and variance are given.
+//! - A bias and an activation behind a GEMM or a convolution become its epilogue; so do a batch normalization behind a
+//!   convolution, where its mean and variance are given, and the sum with a residual behind that.
 //! - A Pad before a convolution with an epilogue becomes its padding.
 //! - A Relu behind a batch normalization, or behind the sum of one and another value, is computed in its pass; on GPUs the
 //!   Relu's gradient in that of the normalization, too, and a sum of two gradients in that of a Relu.
@@ -18,6 +18,7 @@ mod apply;
 mod argmax_pooling;
 mod batch_norms;
 mod chains;
+mod epilogue_ends;
 #[cfg(test)]
 mod epilogue_rule_tests;
 mod epilogues;
@@ -57,11 +58,11 @@ const RULES: &[Rule] = &[
     Rule::Each(pooling_gradients::relu_before_pooling),
     Rule::Each(pooling_gradients::sum_before_pooling),
     Rule::Each(argmax_pooling::stored),
-    Rule::Each(epilogues::with_normalized_activation),
     Rule::Each(epilogues::with_batch_norm),
     Rule::Each(batch_norms::with_relu),
-    Rule::Each(epilogues::with_activation),
     Rule::Each(epilogues::with_bias),
+    Rule::Each(epilogue_ends::with_residual),
+    Rule::Each(epilogue_ends::with_activation),
     Rule::Each(pads::into_convolution),
     Rule::All(chains::found),
 ];

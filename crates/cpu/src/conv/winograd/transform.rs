@@ -206,6 +206,29 @@ unsafe fn of_channels<V: Vector<Elem = f32>>(
     }
 }
 
+/// Ends the epilogue of `left` channels of a tile's pixels.
+///
+/// # Safety
+/// As [`Vector`], and as [`Transform`].
+#[inline(always)]
+unsafe fn end<V: Vector<Elem = f32>>(
+    job: &TransformJob<'_>,
+    to: *mut f32,
+    [lines, pixels]: [usize; 2],
+    left: usize,
+) {
+    for i in 0..lines {
+        for j in 0..pixels {
+            let to = to.wrapping_add(i * job.written.line + j * job.written.pixel);
+            // SAFETY: by the caller's promise.
+            unsafe {
+                job.epilogue
+                    .end::<V>(std::slice::from_raw_parts_mut(to, left))
+            };
+        }
+    }
+}
+
 /// Transforms `left` channels of a tile.
 ///
 /// # Safety
@@ -261,8 +284,8 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
                 if job.epilogue.bias.is_some() {
                     y = y.add(bias);
                 }
-                y = job.epilogue.activation.apply(y);
                 let to = to.wrapping_add(i * job.written.line + j * job.written.pixel);
+                y = job.epilogue.activated(y);
                 match whole || job.padded {
                     true => y.store(to),
                     false => y.store_first(to, left),
@@ -270,6 +293,9 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
                 j += 1;
             }
             i += 1;
+        }
+        if job.epilogue.has_end() {
+            end::<V>(job, to, [lines.min(L::OUT), pixels.min(C::OUT)], left);
         }
     }
 }
