@@ -1,4 +1,4 @@
-//! Epilogues of GEMMs and convolutions: scale, bias, residual and activation, before a result is stored.
+//! Epilogues of GEMMs and convolutions: scale, bias, residual and activation.
 
 use std::slice::SliceIndex;
 
@@ -31,6 +31,12 @@ impl<'a, T> Residual<'a, T> {
         }
     }
 
+    /// `true` if the values are of this output, which is of numbers of their type.
+    fn is_of<U>(&self, output: &[U]) -> bool {
+        let same = self.output == output.as_ptr().addr() && size_of::<U>() == size_of::<T>();
+        same && self.values.len() == output.len()
+    }
+
     /// Pointer to the value of the output at this place.
     #[inline(always)]
     pub(super) fn at(&self, output: *const T) -> *const T {
@@ -39,8 +45,8 @@ impl<'a, T> Residual<'a, T> {
     }
 }
 
-/// The operations on each output before it is stored: it is scaled, the bias and the residual are added, and then the
-/// activation applied.
+/// The operations on each output: it is scaled, the bias and the residual are added, and then the activation applied. Scale,
+/// bias and a short activation come before it is stored, an [end](Epilogue::end) behind that.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a, T> {
     /// A factor for each output channel, or column.
@@ -73,10 +79,15 @@ impl<T> Epilogue<'_, T> {
         2 * width
     }
 
-    /// `true` if its lists are those of so many channels or columns.
-    pub(super) fn fits(&self, channels: usize) -> bool {
+    /// `true` if its lists are those of so many channels or columns, and its residual that of this output.
+    pub(super) fn fits<U>(&self, channels: usize, output: &[U]) -> bool {
         let lists = [self.scale, self.bias];
-        lists.into_iter().flatten().all(|l| l.len() == channels)
+        let lists = lists.into_iter().flatten().all(|l| l.len() == channels);
+        lists
+            && self
+                .residual
+                .as_ref()
+                .is_none_or(|residual| residual.is_of(output))
     }
 }
 
@@ -169,7 +180,11 @@ impl<'a, T> Epilogue<'a, T> {
 
 impl<T: Wide> Epilogue<'_, T> {
     /// Applies the epilogue to an output of this channel, which has no residual.
+    ///
+    /// # Panics
+    /// If there is a residual.
     pub(super) fn of(&self, channel: usize, y: T) -> T {
+        assert!(self.residual.is_none(), "an output without a place");
         let mut y = [y];
         // SAFETY: a vector of a single lane needs no instructions.
         unsafe {
@@ -179,31 +194,28 @@ impl<T: Wide> Epilogue<'_, T> {
         y[0]
     }
 
-    /// Applies the activation to a vector before it is stored, unless an [end](Epilogue::end) follows.
-    ///
-    /// # Safety
-    /// As [`Vector`].
+    /// The activation of vectors before they are stored: none where an [end](Epilogue::end) follows.
     #[inline(always)]
-    pub(super) unsafe fn activated<V: Vector<Elem = T>>(&self, y: V) -> V {
+    pub(super) fn before_store(&self) -> Activation {
         match self.has_end() {
-            true => y,
-            // SAFETY: by the caller's promise.
-            false => unsafe { self.activation.apply_short(y) },
+            true => Activation::None,
+            false => self.activation,
         }
     }
 
     /// Applies the epilogue but for its [end](Epilogue::end) to the outputs of `count` channels from `first` on, the first
-    /// lanes of a vector.
+    /// lanes of a vector. They have no residual.
     ///
     /// # Safety
     /// As [`Vector`]; `0 < count <= V::LANES`.
     #[inline(always)]
     pub(super) unsafe fn begin<V: Vector<Elem = T>>(&self, first: usize, count: usize, y: V) -> V {
+        debug_assert!(self.residual.is_none());
         // SAFETY: by the caller's promise.
         unsafe {
             let scale = of_channels(self.scale, first, count);
             let bias = of_channels(self.bias, first, count);
-            self.activated(moved([scale, bias], y))
+            self.activation.apply_short(moved([scale, bias], y))
         }
     }
 
@@ -288,6 +300,7 @@ impl<T: Vectored> VectorCode<T> for ApplyToLines<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Elem = T>>(self) {
         let Epilogue { scale, bias, .. } = *self.epilogue;
+        let short = self.epilogue.before_store();
         for (i, line) in self.chunk.chunks_exact_mut(self.line).enumerate() {
             let channel = self.plane.map(|plane| (plane + i) % self.channels);
             for (first, part) in line.chunks_mut(V::LANES).enumerate() {
@@ -295,15 +308,15 @@ impl<T: Vectored> VectorCode<T> for ApplyToLines<'_, T> {
                 let to = part.as_mut_ptr();
                 // SAFETY: the part has as many outputs; the rest is the caller's promise.
                 unsafe {
-                    let y = load::<V>(to, count);
-                    let y = match channel {
-                        Some(channel) => {
-                            let operands = [splat(scale, channel), splat(bias, channel)];
-                            self.epilogue.activated(moved(operands, y))
-                        }
-                        None => self.epilogue.begin(first, count, y),
+                    let (scale, bias) = match channel {
+                        Some(channel) => (splat(scale, channel), splat(bias, channel)),
+                        None => (
+                            of_channels(scale, first, count),
+                            of_channels(bias, first, count),
+                        ),
                     };
-                    store(y, to, count);
+                    let y = moved([scale, bias], load::<V>(to, count));
+                    store(short.apply_short(y), to, count);
                 }
             }
             // SAFETY: by the caller's promise.

@@ -183,6 +183,7 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
             }
         }
         let last = t.cols - (VECTORS - 1) * V::LANES;
+        let short = t.epilogue.before_store();
         for (i, sums) in sum.into_iter().enumerate() {
             for (v, mut s) in sums.into_iter().enumerate() {
                 let c = t.c.add(i * t.c_row + v * V::LANES);
@@ -201,7 +202,7 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
                 if let Some(bias) = t.epilogue.bias {
                     s = s.add(V::load(bias.as_ptr().add(v * V::LANES)));
                 }
-                s = t.epilogue.activated(s);
+                s = short.apply_short(s);
                 if whole {
                     s.store(c)
                 } else {

@@ -210,7 +210,9 @@ impl Fill<'_> {
 
 fn strings(values: &[Vec<u8>], cx: &mut Fill<'_>) -> Result<Tensor, ValueError> {
     let last: &[u8] = values.last().map_or(&[], |v| v);
-    cx.count(values.len(), size_of::<usize>() + last.len())?;
+    // Its end, its place in the list below, and its bytes.
+    let each = size_of::<usize>() + size_of::<&[u8]>() + last.len();
+    cx.count(values.len(), each)?;
     let mut all: Vec<&[u8]> = values.iter().map(|v| &v[..]).collect();
     all.resize(cx.n, last);
     Ok(Tensor::strings(cx.dims, &all)?)

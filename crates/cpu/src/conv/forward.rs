@@ -10,6 +10,10 @@ use crate::scratch::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, pa
 use crate::transpose::transpose_each;
 use crate::{Cpu, Epilogue, Isa, Layout};
 
+/// The most pixels for which a filter that fits no cache is kept in panels: to copy it takes as long as to multiply it
+/// with about twenty.
+const MAX_KEPT_PIXELS: usize = 256;
+
 /// Numbers of an output channel that lie side by side.
 fn after(g: &ConvGeometry) -> usize {
     match g.layout {
@@ -138,8 +142,8 @@ pub fn conv2d_packing<T: Real>(isa: Isa, g: &ConvGeometry) -> Option<Packing> {
     if let Some(other) = FastAlgorithm::of::<T>(isa, g, Pass::Forward) {
         return other.packing();
     }
-    if is_cache_blocked::<T>(g.filter_len()) {
-        // It would take as much memory again, and copying it is a small part of reading it for all images.
+    if is_cache_blocked::<T>(g.filter_len()) && g.batch * g.out_h * g.out_w > MAX_KEPT_PIXELS {
+        // It would take as much memory again, and copying it is a small part of reading it for all pixels.
         return None;
     }
     let plan = ForwardPlan::<T>::new(isa, g);
@@ -201,8 +205,8 @@ pub fn conv2d<T: Real>(
         "operands do not fit {g:?}"
     );
     assert!(
-        epilogue.fits(g.out_c),
-        "one scale and one bias for each output channel"
+        epilogue.fits(g.out_c, output),
+        "one scale and one bias for each output channel, and its residual"
     );
     if output.is_empty() {
         return;

@@ -120,8 +120,8 @@ impl<'a, T: Real, const BACK: bool> Gather<'a, T, BACK> {
     fn run(&self, cpu: Cpu<'_>, to: &mut [T], scratch: &mut [u8]) {
         let (g, [h, w, channels]) = (self.g, self.size);
         assert!(
-            self.epilogue.fits(channels),
-            "an epilogue of {channels} channels"
+            self.epilogue.fits(channels, to) && self.epilogue.residual.is_none(),
+            "an epilogue of {channels} channels, without a residual"
         );
         if to.is_empty() {
             return;

@@ -76,6 +76,7 @@ pub fn gemm<T: Element>(
             GemmBatch::ONE.fits(p, [a.len(), b.len(), c.len()]),
             "operands do not fit {p:?}"
         );
+        assert!(epilogue.fits(p.n, c), "an epilogue of {} columns", p.n);
         plan.run(cpu, p, (a, b, notes), c, scratch);
         return epilogue.apply(cpu, p.n, 1, c);
     }
@@ -106,8 +107,8 @@ pub fn gemm_many<T: Element>(
         "operands do not fit {p:?}, {many:?}"
     );
     assert!(
-        epilogue.fits(p.n),
-        "one scale and one bias for each column of {p:?}"
+        epilogue.fits(p.n, c),
+        "one scale and one bias for each column of {p:?}, and its residual"
     );
     if p.m * p.n == 0 {
         return;

@@ -56,8 +56,8 @@ pub fn gemm_prepacked<T: Element>(
         "operands do not fit {p:?}"
     );
     assert!(
-        epilogue.fits(p.n),
-        "one scale and one bias for each column of {p:?}"
+        epilogue.fits(p.n, c),
+        "one scale and one bias for each column of {p:?}, and its residual"
     );
     let plan = GemmPlan::of::<T>(cpu.isa, cpu.pool.threads(), p, GemmBatch::ONE).of_prepacked();
     run_tasks(cpu, p, &plan, [a, panels], epilogue, c, scratch);

@@ -19,7 +19,7 @@ pub(super) trait Singles: Vector<Elem = f32> {
     unsafe fn power_of_2(self) -> Self;
 }
 
-/// `1 / (1 + exp(-x))`, within three units of the last place; numbers below the normal ones become zero.
+/// `1 / (1 + exp(-x))`, within three units of the last place; numbers below the normal ones may become zero.
 ///
 /// # Safety
 /// As [`Vector`].

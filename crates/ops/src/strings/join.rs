@@ -60,11 +60,6 @@ fn append_joined(
     parts: &[&[u8]],
     separator: &[u8],
 ) -> Result<(), KernelError> {
-    let between = separator
-        .len()
-        .saturating_mul(parts.len().saturating_sub(1));
-    let own = parts.iter().map(|p| p.len());
-    to.reserve(own.fold(between, usize::saturating_add))?;
     for (i, part) in parts.iter().enumerate() {
         if i > 0 {
             to.extend(separator)?;

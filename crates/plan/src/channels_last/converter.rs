@@ -164,6 +164,10 @@ impl<'a> Converter<'a> {
             OutputId { node: id, index: 0 },
             self.old.devices[id.index()],
         );
+        // A value whose dimensions the step alone knows cannot be brought back.
+        if image_dims(&self.old.graph, own).is_none() {
+            return false;
+        }
         let (from, order) = (node.inputs[0], value(&self.old.graph, node.inputs[1]));
         let order = order.and_then(Tensor::to_ints).unwrap_or_default();
         let is = |places: [usize; 4]| order.iter().copied().eq(places.map(|p| p as i64));

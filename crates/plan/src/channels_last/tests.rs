@@ -226,7 +226,7 @@ fn constant_images_move_before_the_step() {
 fn transposes_that_the_graph_had_do_not_count() {
     let g = graph();
     let x = convs(images(&g), 8);
-    // A product of matrices needs its operand in NCHW.
+    // A softmax along the last axis needs its operand in NCHW.
     let beside = f32(&g, "beside", &[64, 64, 64, 4]).transpose([0i32, 3, 1, 2]);
     let rows = beside.softmax();
     let all = ops(&converted(&[x, rows], 1));

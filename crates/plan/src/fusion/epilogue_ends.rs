@@ -71,7 +71,8 @@ pub(super) fn with_activation(graph: &Rewriter<'_>, id: NodeId) -> Option<Replac
     // Nothing but the gate and the product reads the value.
     let reads = |user: &NodeId| *user == first || *user == id;
     let alone = graph.users(value.node).iter().all(reads) && graph.is_free(value.node);
-    let fits = made.outputs.len() == 1 && graph.together(id, value.node);
+    let same_shape = product.outputs[0].shape == made.outputs[0].shape;
+    let fits = made.outputs.len() == 1 && same_shape && graph.together(id, value.node);
     let ops = FusedOps::parse(&made.attrs).ok()?.then(activation)?;
     let followers: SmallVec<[NodeId; 4]> = gate.into_iter().chain([id]).collect();
     (alone && fits).then(|| replacement(graph, value.node, &[], &followers, ops))?
@@ -121,14 +122,13 @@ fn hard_swish(
 fn with_constant(graph: &Rewriter<'_>, id: NodeId, number: f64) -> Option<usize> {
     let inputs = &graph.node(id)?.inputs;
     let is_number = |&i: &OutputId| {
-        let value = graph.fact(i).and_then(|fact| fact.value.clone());
-        value.is_some_and(
-            |value| match (value.as_slice::<f32>(), value.as_slice::<f64>()) {
+        graph.free_value(i).is_some_and(|value| {
+            match (value.as_slice::<f32>(), value.as_slice::<f64>()) {
                 (Ok(numbers), _) => numbers == [number as f32],
                 (_, Ok(numbers)) => numbers == [number],
                 _ => false,
-            },
-        )
+            }
+        })
     };
     let at = inputs.iter().position(is_number)?;
     (inputs.len() == 2).then_some(1 - at)

@@ -1,6 +1,6 @@
 //! The rules of epilogues on graphs that they change, and on graphs that differ in one condition.
 
-use thalweg_graph::{Graph, Output};
+use thalweg_graph::{Attr, Graph, Output};
 use thalweg_ops::{DataFormat, LinalgOps, MathOps, NnOps, Padding, SourceOps};
 use thalweg_tensor::{DType, Tensor};
 
@@ -383,6 +383,27 @@ fn the_product_of_a_value_and_its_gate_becomes_the_activation() {
         (
             "another factor",
             |g| vec![hard_swish(biased(g, NHWC), 3.0, 0.25)],
+            &["_FusedConv2D", "AddV2", "Relu6", "Mul", "Mul"],
+        ),
+        (
+            "a factor that waits for another node",
+            |g| {
+                let x = biased(g, NHWC);
+                let gate = (x + g.constant(3.0f32)).relu6();
+                let sixth = g.op("Const").attr("dtype", DType::F32);
+                let sixth = sixth.attr("value", Attr::Tensor(Tensor::from(1.0f32 / 6.0)));
+                let sixth = sixth.control(f32(g, "before", &[2]).tanh()).output();
+                vec![x * (gate * sixth)]
+            },
+            &["_FusedConv2D", "AddV2", "Relu6", "Tanh", "Mul", "Mul"],
+        ),
+        (
+            "a shift that gives the gate another rank",
+            |g| {
+                let x = biased(g, NHWC);
+                let three = g.constant(Tensor::new(&[1; 5], &[3.0f32]).unwrap());
+                vec![x * ((x + three).relu6() * g.constant(1.0f32 / 6.0))]
+            },
             &["_FusedConv2D", "AddV2", "Relu6", "Mul", "Mul"],
         ),
         (

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use thalweg_device::{Cpu, Op};
 use thalweg_graph::simplify::{Simplified, known};
 use thalweg_graph::{Attr, Fact, Node, NodeId, OutputId};
+use thalweg_tensor::Tensor;
 
 use crate::kernels::Kernels;
 
@@ -165,6 +166,13 @@ impl<'a> Rewriter<'a> {
     /// Returns the dtype, shape and value of an output, as far as known.
     pub(super) fn fact(&self, output: OutputId) -> Option<&Fact> {
         self.node(output.node)?.outputs.get(output.index as usize)
+    }
+
+    /// A value that is known before the step, of a node that waits for no other: a rule may leave it out.
+    pub(super) fn free_value(&self, output: OutputId) -> Option<&Tensor> {
+        let node = self.node(output.node)?;
+        let is_free = node.controls.is_empty() && known(node);
+        self.fact(output).filter(|_| is_free)?.value.as_ref()
     }
 
     /// The dimensions of an output, where all are known.

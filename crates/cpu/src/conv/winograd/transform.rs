@@ -263,6 +263,7 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
             half[j].write(L::apply(&x));
             j += 1;
         }
+        let short = job.epilogue.before_store();
         let scale = of_channels::<V>(job.epilogue.scale, channel, left);
         let bias = of_channels::<V>(job.epilogue.bias, channel, left);
         let mut i = 0;
@@ -285,7 +286,7 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
                     y = y.add(bias);
                 }
                 let to = to.wrapping_add(i * job.written.line + j * job.written.pixel);
-                y = job.epilogue.activated(y);
+                y = short.apply_short(y);
                 match whole || job.padded {
                     true => y.store(to),
                     false => y.store_first(to, left),

@@ -20,9 +20,11 @@ const MAX_BLOCK_CHANNELS: usize = 128;
 const MIN_WIDE_TASKS: usize = 8;
 /// The largest filter, transformed, that is kept in memory, in numbers.
 const MAX_PACKED_FILTER: usize = 16 << 20;
-/// The largest that is worth keeping from step to step, in numbers: a larger one takes memory, and the time to read it,
-/// that the transforms of a large filter are small beside.
-const MAX_KEPT_FILTER: usize = 1 << 20;
+/// The largest that is worth keeping from step to step, in numbers, of few tiles and of many: a larger one takes memory,
+/// and the time to read it, that the transforms of a large filter are small beside.
+const MAX_KEPT_FILTER: [usize; 2] = [4 << 20, 1 << 20];
+/// The most tiles that are few: the filter's transforms take as long as their products with about eight.
+const FEW_TILES: usize = 32;
 /// Tiles of a task, about, below which the filter would be read too often.
 const MIN_TASK_TILES: usize = 24;
 /// Rows of a panel that are transformed at once before the tasks.
@@ -137,7 +139,12 @@ impl<'a> OutputSums<'a> {
     /// Returns the form in which the filter may be kept; `None` where it is too large.
     pub(super) fn packing(&self) -> Option<Packing> {
         let len = self.filter_len();
-        (len <= MAX_KEPT_FILTER).then(|| {
+        let [few, many] = MAX_KEPT_FILTER;
+        let most = match self.tiling.all() <= FEW_TILES {
+            true => few,
+            false => many,
+        };
+        (len <= most).then(|| {
             Packing::new(
                 self.g,
                 self.tiling.transforms.points,
