@@ -99,8 +99,8 @@ mod tests {
     fn a_large_and_a_small_parameter_need_many_terms() {
         // By TensorFlow's kernel in f64.
         for (a, b, x, exact) in [
-            (83266.84375f32, 0.99840653f32, 0.99996656f32, 0.061585),
-            (8981.8086, 0.28296313, 0.99984396, 0.04462981),
+            (83_266.84_f32, 0.998_406_5_f32, 0.99996656f32, 0.061585),
+            (8_981.809, 0.28296313, 0.99984396, 0.04462981),
         ] {
             let [a, b, x] = [a, b, x].map(f64::from);
             for found in [betainc(a, b, x), betainc_single(a, b, x)] {
