@@ -45,8 +45,8 @@ impl<'a, T> Residual<'a, T> {
     }
 }
 
-/// The operations on each output: it is scaled, the bias and the residual are added, and then the activation applied. Scale,
-/// bias and a short activation come before it is stored, an [end](Epilogue::end) behind that.
+/// The operations on each output: it is scaled, the bias and the residual are added, and then the activation applied. Scale
+/// and bias come before it is stored; Relu and Relu6, too, if there is no residual.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a, T> {
     /// A factor for each output channel, or column.

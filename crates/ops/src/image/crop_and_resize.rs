@@ -1,6 +1,6 @@
 //! CropAndResize: windows of images, each resized.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 use thalweg_cpu::number::Number;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
@@ -131,6 +131,9 @@ struct Options {
     outside: f32,
 }
 
+/// Columns of a crop whose places are kept at a time.
+const COLUMNS: usize = 64;
+
 fn run<T: Number>(cx: &KernelCx<'_>, o: &Options) -> Result<(), KernelError> {
     let [batch, height, width, channels] = o.images;
     let [_, lines, columns, _] = o.crops;
@@ -159,21 +162,27 @@ fn run<T: Number>(cx: &KernelCx<'_>, o: &Options) -> Result<(), KernelError> {
             let pixel =
                 |y: usize, x: usize| &images[image + (y * width + x) * channels..][..channels];
             let (down, across) = Axis::pair(boxes[element], [height, width], [lines, columns]);
-            let places: SmallVec<[Option<Pixels>; 64]> =
-                (0..columns).map(|j| across.pixels(j)).collect();
-            for (i, out) in out.chunks_exact_mut(columns * channels).enumerate() {
-                let y = down.pixels(i);
-                for (x, out) in places.iter().zip(out.chunks_exact_mut(channels)) {
-                    match (y, *x) {
-                        (Some(y), Some(x)) if o.nearest => {
-                            nearest(pixel(y.nearest, x.nearest), out)
-                        }
-                        (Some(y), Some(x)) => {
-                            let top = [pixel(y.low, x.low), pixel(y.low, x.high)];
-                            let bottom = [pixel(y.high, x.low), pixel(y.high, x.high)];
-                            bilinear([top, bottom], [y.share, x.share], out);
-                        }
-                        _ => out.fill(o.outside),
+            let write = |y: Option<Pixels>, x: Option<Pixels>, out: &mut [f32]| match (y, x) {
+                (Some(y), Some(x)) if o.nearest => nearest(pixel(y.nearest, x.nearest), out),
+                (Some(y), Some(x)) => {
+                    let top = [pixel(y.low, x.low), pixel(y.low, x.high)];
+                    let bottom = [pixel(y.high, x.low), pixel(y.high, x.high)];
+                    bilinear([top, bottom], [y.share, x.share], out);
+                }
+                _ => out.fill(o.outside),
+            };
+            // The places of some columns at a time are found once for all lines, without memory of their own.
+            for first in (0..columns).step_by(COLUMNS) {
+                let count = COLUMNS.min(columns - first);
+                let mut places = [None; COLUMNS];
+                for (j, place) in places[..count].iter_mut().enumerate() {
+                    *place = across.pixels(first + j);
+                }
+                for (i, out) in out.chunks_exact_mut(columns * channels).enumerate() {
+                    let y = down.pixels(i);
+                    let out = &mut out[first * channels..][..count * channels];
+                    for (x, out) in places.iter().zip(out.chunks_exact_mut(channels)) {
+                        write(y, *x, out);
                     }
                 }
             }

@@ -173,8 +173,9 @@ pub(crate) fn rounding<W: Compute>(dtype: DType) -> impl Fn(W) -> W + Copy + Sen
 
 /// Expands `$body` with `$T` as the type in which elements of `$dtype` are computed: `f32` for halves, `i32` for integers
 /// whose values it holds, the widest of their kind for others and for complex numbers. In the lists `BITS`, `WRAPPING` and
-/// `COMPUTED`, whose functions do not depend on signs, other integers are computed in `u64`. `BITS` has no upper bits that
-/// are copies of a sign: their functions may count them.
+/// `COMPUTED`, whose functions do not depend on signs, integers of 32 and 64 bits without a sign are computed in `u64`. So are
+/// those of 8 and 16 bits with a sign in `BITS`: there are no upper bits that are copies of a sign, as functions may count
+/// them.
 macro_rules! computed {
     ($dtype:expr, FLOATS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
@@ -272,6 +273,7 @@ mod tests {
         }
         for &dtype in DType::COMPUTED {
             returns::<f32>(dtype);
+            returns::<i32>(dtype);
             returns::<i64>(dtype);
             returns::<u64>(dtype);
             returns::<Complex<f64>>(dtype);
